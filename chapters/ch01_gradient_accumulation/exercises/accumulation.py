@@ -1,6 +1,6 @@
-"""Gradients, loss and memory of what accumulates, for the three exercises that do.
+"""Gradients, loss and memory of answers that accumulate, for the three exercises that ask for it.
 
-The truth is the whole batch at once. A misconception is another loss: its gradients are found.
+The truth is computed on the whole batch at once; each misconception is a different loss.
 """
 
 import torch
@@ -12,11 +12,11 @@ from pedagogy_lib.measuring.recorder import mark
 
 PADDING, HIDDEN = -100, 16
 
-CALLERS = 3.0  # times the cross-entropy: the loss of exercise accumulate is the caller's
+CALLERS = 3.0  # times the cross-entropy: in exercise accumulate, the caller chooses the loss
 
 
 def merge_pieces(pieces):
-    """Several (inputs, targets) as one."""
+    """Merge several (inputs, targets) into one."""
     return tuple(torch.cat(parts) for parts in zip(*pieces))
 
 
@@ -25,7 +25,7 @@ def mean_loss(outputs, targets):
 
 
 def model_of(first, outputs, is_tied=False):
-    """is_tied: with two layers more, which share a weight."""
+    """Return a model that begins with `first`; `is_tied` adds two layers that share a weight."""
     torch.manual_seed(3)
     for parameter in first.parameters():
         nn.init.normal_(parameter, std=0.7)
@@ -81,10 +81,10 @@ def float_or_none(loss):
 
 
 def measure_memory(answer, make, arguments, pieces):
-    """Activations at most: of an answer, of one micro-batch, and of all as one."""
+    """Measure the peak of activations: of an answer, of one micro-batch and of the whole batch."""
     model, whole, order = make(), merge_pieces(pieces), []
     for tensor in (tensor for piece in [whole, *pieces] for tensor in piece):
-        mark(tensor, "other")  # data is no activation
+        mark(tensor, "other")  # data are not activations
 
     def go_through(inputs, targets):
         mean_loss(model(inputs).flatten(0, -2), targets.flatten()).backward()
@@ -97,7 +97,7 @@ def measure_memory(answer, make, arguments, pieces):
     model.register_forward_pre_hook(lambda *_: order.append("forward"))
     next(model.parameters()).register_hook(lambda _: order.append("backward"))
     activations = {name: most_bytes(work)["activations"] for name, work in works.items()}
-    by_answer = order[:-4]  # "one" and "whole" come after it
+    by_answer = order[:-4]  # the last four entries are those of "one" and "whole"
     return {
         "activations": activations,
         "goes_back_each_time": by_answer == ["forward", "backward"] * len(pieces),

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see accumulation.py."""
+"""The right results for accumulation.py, and the results of known mistakes."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,7 @@ from pedagogy_lib.basics.closeness import close_in_float32
 
 from .accumulation import CALLERS, PADDING, accumulate
 
-STALE = 0.25  # what every gradient holds beforehand, in some cases
+STALE = 0.25  # the value of every gradient before the answer runs, in some cases
 
 NOTHING_COUNTS = (
     "nan is 0/0: the mean over a micro-batch in which no token counts. Sum its losses with "
@@ -25,7 +25,7 @@ UNTIL_THEN = (
 
 
 def compute_known(why, case, place) -> dict:
-    """why: takes rows (see there), and gives {misconception: the loss that it goes down}."""
+    """Compute right and wrong gradients and losses; `why(rows)` returns {misconception: loss}."""
     if case.work is not accumulate:
         return {}
     make, arguments, pieces, *stale = case.args
@@ -53,13 +53,13 @@ def list_found(case):
 
 
 def add_stale_gradients(right, stale) -> dict:
-    """{misconception: gradients} of an answer that adds to what `.grad` held before."""
+    """Return {misconception: gradients} of an answer that adds to the old values in `.grad`."""
     told = "gradients of an earlier step are still in it: clear them before you begin"
     return {told: {name: gradient + stale for name, gradient in right.items()}}
 
 
 def divide_shared_twice(model, right, count) -> dict:
-    """The same, of an answer that divides module by module, if two modules share a weight."""
+    """Return {misconception: gradients} of dividing by module, if two modules share a weight."""
     parameters = dict(model.named_parameters())
     by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
     told = (
@@ -78,7 +78,7 @@ def compute_named_gradients(parameters, loss) -> dict:
 
 
 def rows_of(model, pieces, factor) -> SimpleNamespace:
-    """For each row: its summed loss, how many targets count, how many there are, whose it is."""
+    """Return each row's summed loss, counted targets and micro-batch, with sizes of that batch."""
     every = [
         factor * F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="none")
         for inputs, targets in pieces
@@ -97,7 +97,7 @@ def rows_of(model, pieces, factor) -> SimpleNamespace:
 
 
 def why_loss(rows) -> dict:
-    """The same for what is returned."""
+    """Return {misconception: loss} of answers that return a wrong loss."""
     return {
         "you return the last term; add them up":
             (rows.last * rows.losses).sum() / rows.counted.sum(),
@@ -113,7 +113,7 @@ CHANGED = never("changed", "what the function was given is not what it was: a pa
 
 
 def one_each(name) -> Holds:
-    """No more forwards, and no more backwards, than micro-batches."""
+    """Return the fact of at most as many forwards, and backwards, as micro-batches."""
     return Holds(
         name, lambda passes: max(passes[:2]) <= passes[2],
         "all is right, but there are {0[0]} forwards and {0[1]} backwards for {0[2]} micro-batches",

@@ -1,9 +1,9 @@
-"""What a tree and a ring send, and what other algorithms do."""
+"""Checks of the messages of trees and rings, and diagnoses of other algorithms."""
 
 from coursekit.kit.diagnoses import ranks_text
 from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost, rounds, tree_rounds
 
-SMALL = 10_000  # bytes: below, headers are most of what travels
+SMALL = 10_000  # bytes; in smaller tensors, headers are most of the traffic
 SOME_IDLE = (
     "the result is right, but some who could send have nothing to do in a round: whoever has x "
     "goes on sending until everybody has it, so their number doubles in each round (or, for a sum, "
@@ -12,7 +12,7 @@ SOME_IDLE = (
 
 
 def need_tree(trial, towards_root=False):
-    """n-1 messages, in ⌈log2 n⌉ rounds: from the root, where each receives once; or towards it."""
+    """Require n-1 messages in ⌈log2 n⌉ rounds: from the root, one to each rank, or towards it."""
     n = trial.case.n
     counts = [len(trial.sends(place)) for place in range(n)]
     needed = rounds(trial.calls)
@@ -31,7 +31,7 @@ def need_tree(trial, towards_root=False):
 
 
 def star_or_chain(sends, receives, needed, towards_root) -> str:
-    """What it is in place of a tree, by the messages of each place and the rounds; or ""."""
+    """Diagnose a star or a chain by the messages of each place and the rounds, or return ""."""
     last = len(sends) - 1
     for counts in (sends, receives):
         if last in counts:
@@ -56,7 +56,7 @@ def rounds_text(count) -> str:
 
 
 def need_bytes(trial, count, size):
-    """That all ranks together send `count` messages of `size` bytes, and not more or less."""
+    """Require that all ranks together send exactly `count` times `size` bytes."""
     sent = sum(call.sent_bytes for place in range(trial.case.n) for call in trial.sends(place))
     what = f"{sent:,} bytes in all messages; {count * size:,} are enough"
     need_cost(trial, sent == count * size, what, OTHER_SIZE)
@@ -69,7 +69,7 @@ OTHER_SIZE = (
 
 
 def why_again(counts, towards_root, root) -> str:
-    """Who sends its sum more than once, or receives x more than once; by place, how often."""
+    """Diagnose a rank that sends its sum, or receives x, too often; `counts` is by place."""
     if counts[root]:
         return "the result is right, but the root, rank {}, {} as well. {}".format(
             root,
@@ -89,9 +89,9 @@ def why_again(counts, towards_root, root) -> str:
 
 
 def need_ring(trial, steps, bytes_each):
-    """`steps` messages, all to the next rank, and these bytes, on every rank.
+    """Require of every rank `steps` messages to one neighbour, of `bytes_each` bytes together.
 
-    Of chunks that differ in length, an average counts: bytes are compared of large ones alone.
+    Where chunks differ in length, `bytes_each` is an average, so only large ones are compared.
     """
     n, (sent_by, _) = trial.case.n, traffic(trial)
     is_small = trial.before[0][0].nbytes < SMALL
@@ -128,7 +128,7 @@ def need_ring(trial, steps, bytes_each):
 
 
 def traffic(trial) -> tuple[list, list]:
-    """Bytes that each rank sent, and received; of small tensors by the calls, without headers."""
+    """Return the bytes that ranks sent and received, counted without headers for small tensors."""
     if trial.before[0][0].nbytes >= SMALL:
         return trial.sent_bytes, trial.received_bytes
     return (
@@ -138,7 +138,7 @@ def traffic(trial) -> tuple[list, list]:
 
 
 def need_next_alone(trial):
-    """All messages go to the next rank."""
+    """Require that all messages go to the next rank."""
     n = trial.case.n
     need_cost(
         trial,
@@ -150,7 +150,7 @@ def need_next_alone(trial):
 
 
 def steps_ahead(trial) -> list[int]:
-    """How far round the ring each message of each rank goes."""
+    """Return the distance round the ring of each message of each rank."""
     n = trial.case.n
     return [(call.peer - place) % n for place in range(n) for call in trial.sends(place)]
 
@@ -160,7 +160,7 @@ def round_counts(counts) -> list[float]:
 
 
 def shape_of_traffic(trial) -> str:
-    """What kind of algorithm sends what these ranks have sent."""
+    """Diagnose the kind of algorithm from the bytes that each rank has sent."""
     n, (sent, received) = trial.case.n, traffic(trial)
     whole = sum(x.nbytes for x in trial.before[0])
     ratio = [count / whole for count in sent]
@@ -185,7 +185,7 @@ def shape_of_traffic(trial) -> str:
 
 
 def need_half_a_ring(trial):
-    """Each rank sends all chunks but one, and so all together send each chunk n - 1 times."""
+    """Require that each rank sends all chunks but one, and all ranks each chunk n - 1 times."""
     n, whole = trial.case.n, sum(chunk.nbytes for chunk in trial.before[0])
     told = need_ring(trial, n - 1, (n - 1) * trial.before[0][0].nbytes)
     need_next_alone(trial)

@@ -1,6 +1,6 @@
-"""Misconceptions about several collectives, and how their traces are recognised.
+"""Misconceptions about several collectives, recognised by their traces.
 
-Each diagnosis takes a `Trial` and says which misconception it shows, or "".
+Each diagnosis takes a `Trial` and returns the misconception that it shows, or "".
 """
 
 import re
@@ -35,7 +35,7 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     if somebody_computes(error):
         return ENDLESS
     lines, crossed = calls_in(error), diagnose_crossed_sends(error)
-    if crossed or NAMES_NOBODY in str(error):  # which is told already
+    if crossed or NAMES_NOBODY in str(error):  # the error explains this
         return crossed
     if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
         place = next(iter(error.waits.values()))
@@ -52,7 +52,7 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
 
 
 def diagnose_crossed_sends(error) -> str:
-    """Of batches: a rank that waits for one that sends, but to somebody else."""
+    """Diagnose batches in which a rank waits for a rank that sends to a third one."""
     to, of = ({rank: peers(place, side) for rank, place in error.waits.items()}
               for side in ("dst", "src"))  # fmt: skip
     for rank, sources in of.items():
@@ -67,18 +67,18 @@ def diagnose_crossed_sends(error) -> str:
 
 
 def somebody_computes(error) -> bool:
-    """Whether a rank is neither in a call of torch.distributed, nor waits for one's request."""
+    """Return whether a rank is in no call of torch.distributed and waits for no request."""
     at_work = filter(None, error.waits.values())  # the others have returned
     return not all(place.call or place.operation == "wait" for place in at_work)
 
 
 def peers(place, side) -> list[int]:
-    """With whom the messages are that a rank is in: side "dst" or "src"."""
+    """Return the ranks at the given side, "dst" or "src", of the messages that a rank is in."""
     return [int(n) for n in re.findall(rf"{side}=(\d+)", place.call)] if place else []
 
 
 def calls_in(error) -> list:
-    """In what each rank waits: the line of its function, or None if it has returned."""
+    """Return the line of its function in which each rank waits, or None if it has returned."""
     return [place and place.line for place in error.waits.values()]
 
 
@@ -131,7 +131,7 @@ def diagnose_mean(trial) -> str:
 
 
 def sum_of_the_wrong_ranks(trial) -> str:
-    """Which ranks' numbers are in a wrong sum."""
+    """Diagnose a wrong sum by the ranks whose numbers are in it."""
     for place in range(trial.case.n):
         for index, wanted in enumerate(trial.truth(place)):
             got = trial.after[place][index]
@@ -145,7 +145,7 @@ def sum_of_the_wrong_ranks(trial) -> str:
 
 
 def put_into_the_list(trial) -> str:
-    """The right numbers, in other tensors than the caller's."""
+    """Diagnose right numbers that are in other tensors than the caller's."""
     for place in range(trial.case.n):
         triples = zip(trial.after[place], trial.listed[place], trial.truth(place))
         for index, (own, listed, wanted) in enumerate(triples):

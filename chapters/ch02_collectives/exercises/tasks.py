@@ -1,4 +1,4 @@
-"""What collectives are tried on: one tensor on every rank, or n chunks."""
+"""The inputs on which collectives are tried: one tensor on every rank, or n chunks."""
 
 import torch
 
@@ -35,7 +35,7 @@ TREE_CASES = [
 
 
 class Chunks(Task):
-    """A list of tensors, which the answer writes into."""
+    """A list of tensors into which the answer writes."""
 
     def inputs(self, place, case):
         lengths = [case.length + (k if case.uneven else 0) for k in range(case.n)]
@@ -52,7 +52,7 @@ class Chunks(Task):
         return f"chunks[{index}]"
 
 
-RING_CASES = [  # with 2 ranks, the next one and the one before are the same
+RING_CASES = [  # with 2 ranks, the next and the previous rank are the same
     Case(3),
     Case(2),
     Case(4),
@@ -65,7 +65,7 @@ RING_CASES = [  # with 2 ranks, the next one and the one before are the same
 ]
 
 
-LARGE_RINGS = [  # where bytes are compared, of small ones in the calls alone
+LARGE_RINGS = [  # for costs; bytes of small tensors are counted from the calls
     *(Case(n, length=LARGE // n) for n in (4, 2)),
     Case(3, length=LARGE // 3, uneven=True, dtype=torch.float32),
     Case(3, length=4, uneven=True, dtype=torch.float32),

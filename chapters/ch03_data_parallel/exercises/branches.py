@@ -1,4 +1,4 @@
-"""A model whose backward makes gradients ready in any order, and on each rank another."""
+"""A model whose gradients become ready in any order, which may differ from rank to rank."""
 
 import torch
 from torch import nn
@@ -7,12 +7,12 @@ from coursekit.kit.reference_training import equal_models
 
 
 def bytes_of_branch(model) -> int:
-    """Those of the smallest matrix: with as many in a bucket, each branch has one."""
+    """Return the bytes of the smallest matrix; in buckets of that size, each branch has one."""
     return model.weights["e_matrix"].nbytes
 
 
 class Branches(nn.Module):
-    """A forward takes branches in any order, and may leave some out. Each has its own size."""
+    """A model whose forward takes branches of different sizes in any order, or leaves some out."""
 
     def __init__(self, width=8):
         super().__init__()
@@ -32,12 +32,12 @@ class Branches(nn.Module):
 
 
 def branches(count=1):
-    """Models that are equal to each other, and on all ranks."""
+    """Return models that are equal to each other and on all ranks."""
     return equal_models(count, Branches)
 
 
 def loss_along(model, order, place, step=0):
-    """Another one at each place, and in each step."""
+    """Return a loss that differs at each place and in each step."""
     dtype = next(model.parameters()).dtype
     x = torch.linspace(-1, 1, 8, dtype=dtype) + place + step / 3
     return (model(x, order) ** 2).mean()

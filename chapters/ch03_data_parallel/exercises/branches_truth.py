@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see branches.py."""
+"""The gradients of the model of branches.py at one place."""
 
 import copy
 
@@ -7,7 +7,7 @@ from .gradients_on_ranks import gradients_of
 
 
 def local_gradients(model, orders, place, step=0):
-    """The sums of some backwards at one place, whatever is in `.grad`."""
+    """Return the summed gradients of some backwards at one place, whatever is in `.grad`."""
     twin = copy.deepcopy(model)
     twin.zero_grad()
     for order in orders:

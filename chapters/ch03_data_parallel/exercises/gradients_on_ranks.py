@@ -1,6 +1,6 @@
-"""What ranks have in `.grad`, and what an answer that averages it makes of that.
+"""Gradients on ranks, before and after an answer averages them.
 
-What they begin with is known without asking them.
+The initial values are known without asking the ranks.
 """
 
 import torch
@@ -21,7 +21,7 @@ from .mean_costs import average_large
 from .start_equal.cases import fill
 from .state_snapshot import StateSnapshot
 
-STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
+STEPS, RATE = 3, 4.0  # a rate so large that weights show the rounding of their gradients
 
 EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
 
@@ -37,7 +37,7 @@ def average_on_rank(given, answer, group, case):
 
 
 def average_once(given, answer, group, some_none):
-    """Weights and gradients afterwards; what nobody has waited for."""
+    """Return the weights and gradients after the answer, and requests that it did not wait for."""
     place = dist.get_rank(group)
     model = fill(EveryKind(), place)
     give_gradients(model, place, some_none)
@@ -53,11 +53,11 @@ def average_once(given, answer, group, some_none):
 
 
 def give_gradients(model, place, some_none=False):
-    """One for each trainable parameter; or none for one that has it on the other ranks."""
+    """Set the gradients of trainable parameters, or leave some None that other ranks have."""
     for salt, parameter in enumerate(model.parameters(), 100):
         if parameter.requires_grad:
             whole = numbers(place, parameter.shape, parameter.dtype, salt) + 8 * place
-            parameter.grad = whole / 3  # no float32
+            parameter.grad = whole / 3  # not exact in float32
     if some_none:
         model.unused.grad = model.alike[place].grad = None
     if some_none and place == 0:
@@ -65,14 +65,14 @@ def give_gradients(model, place, some_none=False):
 
 
 def gradients_of(model):
-    """{name: a copy of `.grad`, or None}."""
+    """Return {name: a copy of `.grad`, or None}."""
     return {
         name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()
     }
 
 
 def train_by(synchronize, group):
-    """Weights after some steps, on a share of each batch."""
+    """Return the weights after some steps on a share of each batch."""
     (mine,) = equal_models(1)
     n, place = dist.get_world_size(group), dist.get_rank(group)
     train(mine, share_of(place, n), n / SAMPLES, lambda: synchronize(mine))
@@ -88,7 +88,7 @@ def train(model, share, factor, synchronize):
 
 @torch.no_grad()
 def descend(model):
-    """A step of SGD, by hand: a rank's first torch.optim may import for seconds."""
+    """Take a step of SGD by hand, because a rank's first torch.optim may import for seconds."""
     for parameter in model.parameters():
         if parameter.grad is not None:
             parameter -= RATE * parameter.grad

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see gradients_on_ranks.py."""
+"""The right results for gradients_on_ranks.py, and the results of known mistakes."""
 
 from functools import cache
 
@@ -11,7 +11,7 @@ from .start_equal.cases import fill
 
 @cache
 def compute_known(case, place) -> dict:
-    """What a rank begins with; or the weights of one process that trains with all samples."""
+    """Return a rank's initial state, or the weights of one process that trains with all samples."""
     (tried,) = case.args
     if tried == TRAINING:
         (alone,) = equal_models(1)

@@ -1,7 +1,7 @@
-"""What an answer costs with large tensors, whose bytes are compared with a formula.
+"""The cost of an answer with large tensors, whose bytes are compared with a formula.
 
-Bytes alone do not tell whether all of a tensor was averaged, so its values are looked at, too: in
-short. And they are of float32: who sends everything as float64 sends twice the bytes.
+Bytes alone do not tell whether all of a tensor was averaged, so a summary of its values is checked,
+too. The tensors are float32, so an answer that sends them as float64 sends twice the bytes.
 """
 
 import torch
@@ -13,10 +13,10 @@ from coursekit.kit.reference_training import LARGE, batch_of, large_model
 
 
 def cost_of_large(call, after, group=None) -> dict:
-    """What becomes of a large model's tensors, in short, while it is measured what is sent.
+    """Measure the sends of the answer for a large model; return a summary of its tensors.
 
     call   calls the answer
-    after  gives {name: what the answer has made of it}
+    after  returns {name: the answer's result}
     """
     dist.barrier(group)
     with measure_answer():
@@ -25,11 +25,11 @@ def cost_of_large(call, after, group=None) -> dict:
 
 
 def cost_of_layers(call, place, number=1, prepare=None, after=None) -> dict:
-    """The same of two large layers, and the mean gradient of some micro-batches.
+    """Measure the sends for two large layers; return a summary of their mean gradient.
 
-    call     takes a model and its micro-batches, and calls the answer
-    prepare  takes the model and a batch, and gives what `call` gets in the model's place
-    after    gives {name: gradient}, if that is not what is in `.grad` in the end
+    call     takes a model and its micro-batches and calls the answer
+    prepare  takes the model and a batch and returns the object that `call` gets instead
+    after    returns {name: gradient} if the gradients are not in `.grad` at the end
     """
     model, pieces = layers_of(place, number)
     parameters = dict(model.named_parameters())
@@ -39,7 +39,7 @@ def cost_of_layers(call, place, number=1, prepare=None, after=None) -> dict:
 
 
 def layers_of(place, number) -> tuple:
-    """Two large layers, equal on all ranks, and a rank's micro-batches."""
+    """Return two large layers, equal on all ranks, and a rank's micro-batches."""
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         model = large_model().float()
@@ -48,7 +48,7 @@ def layers_of(place, number) -> tuple:
 
 
 def make_rebuilt_ddp(model, batch):
-    """A DDP. Its second backward agrees on buckets, and sends some bytes for that."""
+    """Return a DDP after its second backward, in which it sends some bytes to agree on buckets."""
     ddp = DistributedDataParallel(model)
     for _ in range(2):
         ddp(batch[0]).sum().backward()
@@ -57,7 +57,7 @@ def make_rebuilt_ddp(model, batch):
 
 
 def summarise_tensors(tensors) -> dict[str, torch.Tensor]:
-    """Two sums of each tensor, in float64. Those of a mean are the means of the sums."""
+    """Return two float64 sums of each tensor; the sums of a mean are the means of the sums."""
     return {name: None if x is None else two_sums(x.detach().double().flatten())
             for name, x in tensors.items()}  # fmt: skip
 

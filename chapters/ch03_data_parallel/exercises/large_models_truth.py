@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see large_models.py."""
+"""The right results for large_models.py, and the results of known mistakes."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from pedagogy_lib.basics.closeness import relative_gap
 
 from .large_models import layers_of, summarise_tensors
 
-NOT_ALL = 1e-3  # what is skipped, cut or mixed up is off by more; rounding in float32 by far less
+NOT_ALL = 1e-3  # skipped, cut or mixed-up values are off by more, rounded ones by far less
 
 NOT_THE_LARGE = (
     "with small tensors it was right, and with large ones it is not: are some of them passed over, "
@@ -25,7 +25,7 @@ PAST_THE_RANKS = (
 
 @cache
 def compute_known_layers(place, loss_fn, number=1) -> dict:
-    """Of `cost_of_layers`: what the right answer is made of; see `known` of RankExercise."""
+    """Return the parts of the right answer in `cost_of_layers`; see `known` of RankExercise."""
     model, pieces = layers_of(place, number)
     names, parameters = zip(*model.named_parameters())
     loss = sum(loss_fn(model(inputs), targets) for inputs, targets in pieces) / number
@@ -34,7 +34,7 @@ def compute_known_layers(place, loss_fn, number=1) -> dict:
 
 
 def nearly(got, wanted) -> bool:
-    """Of two sums, or of all of them by name."""
+    """Return whether two sums, or all sums by name, are equal up to NOT_ALL."""
     if isinstance(wanted, dict):
         return got.keys() == wanted.keys() and all(nearly(got[k], wanted[k]) for k in wanted)
     if got is None or wanted is None:
@@ -43,7 +43,7 @@ def nearly(got, wanted) -> bool:
 
 
 def mean_of_large(trial, place):
-    """The mean of what all ranks have had."""
+    """Return the mean of all ranks' initial values."""
     own = trial.collect_values("large_own")
     return {name: x if x is None else sum(of[name] for of in own) / trial.n
             for name, x in own[0].items()}  # fmt: skip
@@ -61,9 +61,9 @@ def right_if_large(truth=mean_of_large, what="`.grad`") -> Equals:
 
 
 class Travels:
-    """A fact: ranks send at least this in all, so what they get has not come another way.
+    """A fact: ranks send at least this in all, so their results have not come another way.
 
-    least  takes a trial and a place, and gives bytes
+    least  takes a trial and a place and returns bytes
     """
 
     def __init__(self, least):

@@ -1,4 +1,4 @@
-"""What it costs to average the gradients of a model, each by itself or in buckets."""
+"""The cost of averaging the gradients of a model, one at a time or in buckets."""
 
 import torch
 import torch.distributed as dist
@@ -18,12 +18,12 @@ def average_large(given, answer, group):
 def large_with_gradients(place):
     large = EveryKind(**LARGE).float()
     for parameter in large.parameters():
-        if parameter.requires_grad:  # whole numbers, so that no float32 rounds them
+        if parameter.requires_grad:  # whole numbers, which float32 does not round
             numbers = torch.arange(parameter.numel(), dtype=torch.float32) % 7 + 1
             parameter.grad = numbers.view_as(parameter) * 2 * (place + 1)
     return large
 
 
 def slopes_of(model):
-    """{name: what is in `.grad`}"""
+    """Return {name: `.grad`}."""
     return {name: parameter.grad for name, parameter in model.named_parameters()}

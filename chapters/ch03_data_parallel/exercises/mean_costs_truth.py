@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see mean_costs.py."""
+"""The right results for mean_costs.py, and the results of known mistakes."""
 
 from functools import cache
 
@@ -9,12 +9,12 @@ from .large_models import summarise_tensors
 from .mean_costs import large_with_gradients, slopes_of
 from .start_equal.truth import sizes_of
 
-UNEVEN = 1.2  # times what another rank sends
+UNEVEN = 1.2  # times the bytes of another rank
 
 
 @cache
 def compute_known_large(place) -> dict:
-    """What a rank begins with, and sizes; see `known` of RankExercise."""
+    """Return a rank's initial gradients, and sizes; see `known` of RankExercise."""
     large = large_with_gradients(place)
     return {"sizes": sizes_of(large), "large_own": summarise_tensors(slopes_of(large))}
 

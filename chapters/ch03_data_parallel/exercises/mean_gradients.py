@@ -1,4 +1,4 @@
-"""Gradients of which every rank gets the mean, each by itself or in buckets.
+"""Gradients that are averaged over all ranks, one at a time or in buckets.
 
 The truth is one process that takes the samples of all ranks.
 """
@@ -28,11 +28,11 @@ TRIED = [
 
 
 def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExercise:
-    """An exercise that asks for the mean of all ranks' gradients, of each parameter.
+    """Return an exercise that asks for the mean of all ranks' gradients, of each parameter.
 
-    given            takes a model, and gives what the answer gets of it
-    why_other_count  takes the number of all-reduces, and of gradients, and says what is wrong with
-                     that, or ""
+    given            takes a model and returns the argument of the answer
+    why_other_count  takes the numbers of all-reduces and of gradients and returns what is wrong
+                     with them, or ""
     """
     return RankExercise(
         name,
@@ -104,14 +104,14 @@ SKIPPED = (
 
 
 def totals_of(trial):
-    """{name: the sum of what all ranks have}, of those that have any."""
+    """Return {name: the sum over the ranks that have a gradient}, without those that none has."""
     present = {name: [x for of in trial if (x := of.local[name]) is not None]
                for name in trial[0].local}  # fmt: skip
     return {name: sum(parts) for name, parts in present.items() if parts}
 
 
 def mean_of(trial, place):
-    """None where all ranks have None; zeros are right as well, but for what is frozen."""
+    """Return the means; where all ranks have None, None or, unless frozen, zeros are right."""
     found, totals = trial[place].grad, totals_of(trial)
     zeros = {name: None if x is None or "frozen" in name else torch.zeros_like(x)
              for name, x in found.items()}  # fmt: skip
@@ -122,7 +122,7 @@ def mistakes_of_mean(trial, place):
     n, local, mean, totals = trial.n, trial[place].local, mean_of(trial, place), totals_of(trial)
 
     def each(gradient_of):
-        """Of the gradients that some rank has."""
+        """Replace in the means the gradients that some rank has."""
         return mean | {name: gradient_of(name) for name in totals}
 
     if trial.case.is_group:
@@ -161,7 +161,7 @@ def mistakes_of_mean(trial, place):
 
 
 def keep_distinct(mistakes, mean):
-    """Of {sentence: gradients}, those that have some, and other ones than the means."""
+    """Keep the mistakes, {sentence: gradients}, with a gradient other than the mean."""
     return {
         sentence: mean | found
         for sentence, found in mistakes.items()
@@ -170,7 +170,7 @@ def keep_distinct(mistakes, mean):
 
 
 def average_by_turn(trial):
-    """What comes of it if each rank averages only those that it has: by their turn, as they fit."""
+    """Return the result if each rank averages only its gradients, by turn, where shapes match."""
     names = [[name for name, x in of.local.items() if x is not None] for of in trial]
     mixed = [dict.fromkeys(of.local) for of in trial]
     for turn in zip(*names):
@@ -201,7 +201,7 @@ def why_other_gradients(trial) -> str:
 
 
 def divisor_in(trial, place) -> int | None:
-    """The whole number by which the sums are divided, if they are."""
+    """Return the whole number by which the sums are divided; None if there is none."""
     totals, found = totals_of(trial), trial[place].grad
     if any(found[name] is None for name in totals):
         return None

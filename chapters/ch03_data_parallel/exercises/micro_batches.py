@@ -1,10 +1,10 @@
-"""Micro-batches of several ranks, their gradients, and what loops make of these."""
+"""Micro-batches of several ranks."""
 
 from coursekit.kit.reference_training import batch_of
 
 
 def pieces_of(n, step, number):
-    """For each rank its micro-batches in a step."""
+    """Return the micro-batches of each rank in a step."""
     return [[batch_of(rank, step, piece) for piece in range(number)] for rank in range(n)]
 
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see micro_batches.py."""
+"""The right results for micro_batches.py, and the results of known mistakes."""
 
 import torch
 
@@ -6,21 +6,21 @@ from coursekit.kit.reference_training import slopes, uneven_loss
 
 
 def table_of(model, pieces, loss_fn=uneven_loss):
-    """Gradients of each rank's micro-batches: (ranks, micro-batches, parameters)."""
+    """Return the gradients of each rank's micro-batches: (ranks, micro-batches, parameters)."""
     return torch.stack([
         torch.stack([slopes(model, piece, loss_fn) for piece in own]) for own in pieces
     ])  # fmt: skip
 
 
 def sum_weighted(table, share, place):
-    """The sum of all gradients of a table, each times its share; see `shares`."""
+    """Return the sum of all gradients of a table, each times its share; see `shares`."""
     return torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
 
 
 def make_send_reason(number, once_for_each, otherwise):
-    """What `Sends` says: of gradients that travel for each micro-batch, or any other times.
+    """Return a diagnosis for `Sends`: of gradients sent once per micro-batch, or otherwise.
 
-    number  takes a trial: how many micro-batches a rank has
+    number  takes a trial and returns the number of micro-batches of a rank
     """
 
     def why(trial, times) -> str:
@@ -31,7 +31,7 @@ def make_send_reason(number, once_for_each, otherwise):
 
 
 def shares(n, pieces):
-    """{sentence: how much the gradient of each rank's micro-batches counts}.
+    """Return {sentence: the weights of the gradients of each rank's micro-batches}.
 
     Shapes  (n, pieces), the rank's own first
     """

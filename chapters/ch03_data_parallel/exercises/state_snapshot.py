@@ -1,4 +1,4 @@
-"""What an answer has to leave as it was: a model's modes, the seed, what it was given."""
+"""A snapshot of the state that an answer must not change: modes, the seed, its arguments."""
 
 import torch
 from torch import nn
@@ -27,12 +27,12 @@ SILENT = (
 
 
 class StateSnapshot:
-    """What is there before an answer is called; `changed()` says what has become of it.
+    """The state before an answer is called; `find_changes()` compares it with the state after.
 
-    model    its modes, and which of its parameters are frozen
-    given    lists, tuples and tensors that the answer gets; parameters count by what they are
-    weights  whether the model's weights stay the same, too
-    seed     whether no random number is drawn
+    model    the model whose modes and frozen parameters are compared
+    given    lists, tuples and tensors that the answer gets; parameters are compared by identity
+    weights  whether the model's weights must stay the same, too
+    seed     whether no random number may be drawn
     """
 
     def __init__(self, model=None, given=(), weights=False, seed=True):
@@ -53,7 +53,7 @@ class StateSnapshot:
         return not getattr(self.model, "require_backward_grad_sync", True)
 
     def find_changes(self) -> list[tuple[str, str]]:
-        """[(what has changed, why it must not)]"""
+        """Return [(what has changed, why it must not)]."""
         looks = self.looks.items()
         found = [TOLD[name] for name, look in looks if not alike(look(), self.saw[name])]
         if not alike(self.given, self.before):
@@ -71,7 +71,7 @@ TOLD = {
 
 
 def copy_inputs(value):
-    """Lists and tuples anew; tensors as they are now; parameters themselves."""
+    """Copy lists, tuples and tensors, but keep parameters themselves."""
     if isinstance(value, (list, tuple)):
         return type(value)(map(copy_inputs, value))
     is_plain = isinstance(value, torch.Tensor) and not isinstance(value, nn.Parameter)

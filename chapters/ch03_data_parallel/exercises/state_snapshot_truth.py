@@ -1,11 +1,11 @@
-"""What is right, and what mistakes give: see state_snapshot.py."""
+"""The fact that an answer leaves the state in a snapshot of state_snapshot.py unchanged."""
 
 from coursekit.kit import complains
 
 
 @complains
 def leaves_alone(trial):
-    """Ranks have found nothing under `touched`, [(what, why)]."""
+    """Complain of the changes that ranks have found: `touched`, [(what, why)]."""
     for place, touched in enumerate(trial.collect_values("touched") or ()):
         for what, why in touched:
             yield f"{trial.who(place)}: {what}", why

@@ -1,4 +1,4 @@
-"""Programs of ZeRO with a bug: one process in their place, and how others get wrong gradients."""
+"""Optimizers for ZeRO programs with a bug, and a maker that records the optimizers it makes."""
 
 from functools import partial
 
@@ -6,12 +6,12 @@ import torch
 
 OPTIMIZERS = {
     "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
-    "Adam": partial(torch.optim.Adam, lr=0.1, eps=0.1),  # with which a factor shows
+    "Adam": partial(torch.optim.Adam, lr=0.1, eps=0.1),  # with this eps, a wrong factor shows
 }
 
 
 class Maker:
-    """Makes optimizers, and remembers them."""
+    """A maker of optimizers, which records them in `made`."""
 
     def __init__(self, optimizer):
         self.make, self.made = OPTIMIZERS[optimizer], []

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give: see broken_zero.py."""
+"""The right results for broken_zero.py, and the results of known mistakes."""
 
 from torch import nn
 
 from .broken_zero import OPTIMIZERS
 
-MIXES = {  # what a part follows, by its owner and each rank's gradient, in place of their mean
+MIXES = {  # {mistake: a part's gradient, from its owner and each rank's gradient}
     "the ranks' gradients are summed up; asked is their mean": lambda owner, of: sum(of),
     "the mean of the gradients is divided by the number of ranks once more":
         lambda owner, of: sum(of) / len(of) ** 2,
@@ -26,12 +26,12 @@ FRESH = (
 
 def train_alone(start, slopes, n, steps, optimizer, mix=lambda owner, of: sum(of) / len(of),
                 unused=lambda parameter: None, fresh=False):  # fmt: skip
-    """One process: the parameters in the end. Parameter k belongs to rank k % n.
+    """Train in one process and return the final parameters; parameter k belongs to rank k % n.
 
-    start   the parameters
-    slopes  takes a rank, the parameters, and a step; gives the gradient of each, or None
+    start   the initial parameters
+    slopes  takes a rank, the parameters and a step; returns the gradient of each parameter, or None
     mix     see MIXES
-    unused  gives the gradient of a parameter that has had no part in a step
+    unused  returns the gradient of a parameter that has no part in a step
     fresh   whether each step has a new optimizer
     """
     parameters = [nn.Parameter(x.clone()) for x in start]

@@ -1,4 +1,4 @@
-"""A model of layers, trained in one process: what is right for zero3 and prefetching."""
+"""A model of layers and its training in one process, the reference for Zero3 and Prefetching."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from coursekit.kit.reference_training import SAMPLES, WIDTH, WORDS, loss_of
 
 
 class Layer(nn.Module):
-    """Adds to its input what two linear layers make of it."""
+    """A residual layer: two linear layers with a tanh between them, times a scale."""
 
     def __init__(self, width, inner):
         super().__init__()
@@ -22,10 +22,10 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """An embedding, layers in some order, and an output that shares the embedding's weights.
+    """An embedding, layers in some order, and an output layer that shares the embedding's weights.
 
-    A parameter has no part in the loss, and two are frozen. Without `output`, the model ends with a
-    layer; its width is the number of words then.
+    One parameter has no part in the loss, and two are frozen. Without `output`, the model ends with
+    a layer, and its width is the number of words.
     """
 
     def __init__(self, width=WIDTH, inner=(3, 5, 2), output=True):

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see one_process_reference.py."""
+"""The right results for one_process_reference.py, and the results of known mistakes."""
 
 from functools import cache
 
@@ -11,10 +11,10 @@ from .one_process_reference import OneProcess
 
 @cache
 def weights_alone(make, steps, first=0) -> dict[str, dict]:
-    """{"step 1": {name: weight}, …}
+    """Return the weights after each step: {"step 1": {name: weight}, …}.
 
-    steps  (the layers that take part, how many backwards there are) of each
-    first  the number of the first step, from which its samples are drawn
+    steps  (layers that take part, number of backwards) of each step
+    first  number of the first step, which selects its samples
     """
     with torch.random.fork_rng(devices=()):
         (model,) = equal_models(1, make)

@@ -1,4 +1,4 @@
-"""A stage 3 that fetches units ahead, in a thread or in its place: for the check of zero3."""
+"""A ZeRO stage 3 that prefetches units, in a thread or without one, for the check of Zero3."""
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +10,11 @@ from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of
 
 
 def make_prefetching_class(kind, lab):
-    """A class like Zero3, `kind`, whose next unit is gathered in a thread while one computes.
+    """Return a subclass of `kind`, a class like Zero3, that gathers the next unit in a thread.
 
-    What comes next is known from the step before. Nothing is reduced while the thread gathers.
+    It knows the next unit from the step before. No unit is reduced while the thread gathers.
 
-    lab  with its `gather` and `dispose`
+    lab  module with `gather` and `dispose`
     """
 
     class FetchesAhead(kind):
@@ -34,7 +34,7 @@ def make_prefetching_class(kind, lab):
 
         def drop(self, unit):
             if unit in self.coming:
-                self.coming.pop(unit)()  # it may still be on its way
+                self.coming.pop(unit)()  # its gather may still be running
                 lab.dispose(unit)
 
         def reduce(self, unit):
@@ -44,7 +44,7 @@ def make_prefetching_class(kind, lab):
 
         def update(self):
             for unit in list(self.coming):
-                self.drop(unit)  # fetched in vain: soon out of date
+                self.drop(unit)  # prefetched in vain, because the update makes it outdated
             self.before, self.now = self.now, []
             super().update()
 
@@ -52,15 +52,15 @@ def make_prefetching_class(kind, lab):
 
 
 class Line(OperatorMode):
-    """Stands in for the thread of an engine: a job is done when somebody waits for it, in turn.
+    """A replacement for an engine's thread: jobs are done in order, once a caller waits for them.
 
-    So an answer that uses what is still on its way is found out, however fast a thread would be.
+    It catches an answer that uses a unit which has not arrived, however fast a thread would be.
     """
 
     def __init__(self, zero):
         super().__init__()
         self.jobs, self.done, self.is_working, self.longest = deque(), 0, False, 0
-        self.sent = 0  # bytes, in forward and backward of this step
+        self.sent = 0  # bytes sent in the forwards and backwards of this step
         zero.begin = self.begin
 
     def begin(self, job):
@@ -88,9 +88,9 @@ class Line(OperatorMode):
         return func(*args, **(kwargs or {}))
 
     def need_good_use(self, most):
-        """After a step: raise `Rejection` unless all jobs have ended, and it was worth it.
+        """Raise `Rejection` unless, after a step, all jobs have ended and prefetching was useful.
 
-        most  bytes to be sent in a step that is as the one before, or None
+        most  bytes that may be sent in a step with the same units as the one before, or None
         """
         if self.jobs:
             raise Rejection(

@@ -1,4 +1,4 @@
-"""A stage of ZeRO trained beside one process, for zero1 and zero2: what ranks find."""
+"""Training with a ZeRO stage on ranks, compared with one process, for Zero1 and Zero2."""
 
 from functools import cache, partial
 from types import SimpleNamespace
@@ -25,12 +25,12 @@ OPTIMIZERS = {
     "SGD": partial(torch.optim.SGD, lr=0.5),
     "Adam": partial(torch.optim.Adam, lr=0.05),
 }
-ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are taken
+ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # orders in which branches are taken
 THE_REST = "the model itself"
 
 
 class BranchingModel(EveryKind):
-    """With branches, of which a forward takes some, in any order."""
+    """A model with branches, of which a forward takes some, in any order."""
 
     def __init__(self):
         super().__init__()
@@ -44,16 +44,16 @@ class BranchingModel(EveryKind):
 
 
 def loss_of_place(model, step, number, place, n):
-    """What the samples of one place add to the mean loss of all, in a backward of a step."""
+    """Return the contribution of one place's samples to the mean loss of a backward."""
     order = ORDERS[(place + step + number) % len(ORDERS)]
-    if (step, number) == (1, 0):  # at first all, on each rank in another order
+    if (step, number) == (1, 0):  # at first all branches, in a different order per rank
         order = [(place + branch) % len(ORDERS) for branch in ORDERS[0]]
     net = lambda tokens: model(tokens, order)  # noqa: E731
     return loss_of(net, 10 * step + number, share_of(place, n), 1 / SAMPLES)
 
 
 def unit_names() -> dict[str, list[str]]:
-    """{unit: the names of its parameters}, where the norm and each branch is one."""
+    """Return {unit: the names of its parameters}; the norm and each branch is a unit."""
     found, modules = {}, ["norm", *(f"branches.{k}" for k in range(len(ORDERS)))]
     for name, p in BranchingModel().named_parameters():
         unit = next((each for each in modules if name.startswith(f"{each}.")), THE_REST)
@@ -63,7 +63,7 @@ def unit_names() -> dict[str, list[str]]:
 
 
 def names_in(zero, model) -> dict[str, list[str]]:
-    """The same, of an engine; a unit is called as its module is."""
+    """Return {unit: the names of its parameters} of an engine; units are named after modules."""
     modules = {module: name or THE_REST for name, module in model.named_modules()}
     names = {p: name for name, p in model.named_parameters()}
     return {modules[module]: [names[p] for p in unit.parameters]
@@ -71,7 +71,7 @@ def names_in(zero, model) -> dict[str, list[str]]:
 
 
 def weights_of(units, model) -> dict[str, torch.Tensor]:
-    """{unit: all its numbers, one after another}."""
+    """Return {unit: all its numbers as one flat tensor}, and those that are not trained."""
     tensors, trained = tensors_of(model), set().union(*units.values())
     units = units | {"what is not trained": [name for name in tensors if name not in trained]}
     return {unit: torch.cat([tensors[name].detach().flatten().double() for name in names])
@@ -80,9 +80,9 @@ def weights_of(units, model) -> dict[str, torch.Tensor]:
 
 @cache
 def one_process(n, optimizer, backwards):
-    """Of the last step: weights before and after it, and slopes, which add up to its gradient.
+    """Return the last step of one process: weights before and after it, and slopes.
 
-    slopes  {unit: (backwards, places, numbers)}
+    slopes  {unit: (backwards, places, numbers)}, which add up to the gradient
     """
     with torch.random.fork_rng(devices=()):
         units, (model,) = unit_names(), equal_models(1, BranchingModel)
@@ -111,7 +111,7 @@ def slope_of(parameters, loss):
 
 
 class Optimizers:
-    """Makes optimizers, and knows what their steps have found, and what they have kept."""
+    """A maker of optimizers, which records them and the gradients that their steps find."""
 
     def __init__(self, name):
         self.make, self.made, self.steps = OPTIMIZERS[name], [], []
@@ -126,18 +126,18 @@ class Optimizers:
         self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
 
     def count_state_numbers(self) -> int:
-        """How many numbers their states have; the step count of each parameter does not count."""
+        """Return the count of numbers in the optimizers' states, without step counts."""
         states = [state for optimizer in self.made for state in optimizer.state.values()]
         values = [x for state in states for x in state.values() if isinstance(x, torch.Tensor)]
         return sum(x.numel() for x in values if x.ndim)
 
 
 def train_on_rank(answer, group, case, watching=None):
-    """What the last step of a training has found and left.
+    """Return the findings of the last step of a training run, and what it has left.
 
-    case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
+    case.args  the optimizer, and the number of backwards before each step; with 0 the shards are
                given their gradients, and update() is called
-    watching   takes the model, and watches over its backwards
+    watching   takes the model and returns a watch on its backwards
     """
     place, n, (mine,) = (
         dist.get_rank(group),
@@ -147,7 +147,7 @@ def train_on_rank(answer, group, case, watching=None):
     optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
     before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():
-        p.data += place  # the first one's weights are everybody's
+        p.data += place  # only rank 0 has the weights that all ranks must start with
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
     if not close(list(mine.parameters()), before):
         what = "the weights are not rank 0's before the first step"
@@ -175,17 +175,22 @@ def train_on_rank(answer, group, case, watching=None):
 
 
 def steps_in(optimizers, zero, units):
-    """How many steps too many the optimizer has made; what the first has found in the shards."""
+    """Return the number of surplus optimizer steps, and the gradients that the first step finds."""
     shards, more = [unit.shard for unit in zero.units.values()], len(optimizers.steps) - 1
     if more < 0 or set(optimizers.steps[0]) != set(shards):
-        return {"count": more}  # one of its own
+        return {"count": more}  # no step, or one on tensors other than the shards
     gradients = {unit: optimizers.steps[0][shard] for unit, shard in zip(units, shards)}
     without = [unit for unit, gradient in gradients.items() if gradient is None]
     return {"count": more, "without": without, "gradients": gradients}
 
 
 def leftovers(optimizers, zero, model):
-    """Who still has a gradient, and if it is more than zeros; copies; and what is kept."""
+    """Return the gradients that are left, the number of copied parameters, and the state's size.
+
+    left    (owner, whether it is more than zeros) of each gradient that is left
+    copies  number of parameters that are no views of their unit's flat tensor
+    kept    numbers in the optimizer's state per number of the shards
+    """
     units = zero.units.values()
     owners = [*model.named_parameters(), *(("a shard", unit.shard) for unit in units)]
     left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]

@@ -1,4 +1,4 @@
-"""Stages 1 and 2 of ZeRO, for the checks of zero1 and zero2: cases, facts, and what is sent."""
+"""The work of the checks of Zero1 and Zero2: training, and the traffic of a step."""
 
 import torch
 import torch.distributed as dist
@@ -8,7 +8,7 @@ from pedagogy_lib.measuring.recorder import measure, traffic_in
 
 from .stage_training import OPTIMIZERS, train_on_rank
 
-LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of a model whose bytes are looked at
+LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of the model whose bytes are measured
 
 
 def work(answer, group, case, **watching):
@@ -17,7 +17,7 @@ def work(answer, group, case, **watching):
 
 
 def cost_on_rank(answer, group, case, **watching):
-    """How many models a rank sends in several backwards, in a step, and in an update alone."""
+    """Return how many models a rank sends in several backwards, a step and an update alone."""
     model = nn.Sequential(*(nn.Linear(FEATURES, FEATURES) for _ in range(LAYERS))).double()
     zero = answer(model, OPTIMIZERS["Adam"], list(model), group)
     dist.barrier(group)

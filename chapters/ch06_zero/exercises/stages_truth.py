@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see stages.py."""
+"""The right results for stages.py, and the results of known mistakes."""
 
 from functools import partial
 
@@ -12,11 +12,11 @@ from .reduce_gradients.truth import GLOO
 from .stage_training import one_process
 from .stages import WHAT
 
-HEADERS = 0.01  # of the bytes
+HEADERS = 0.01  # margin for headers, as a share of the bytes
 
 
 def steps_of(world, optimizer, *backwards):
-    """A case: so many backwards before each step; with 0 the shards are given their gradients."""
+    """Return a case with so many backwards before each step; 0 gives the shards their gradients."""
     counts = ", ".join(map(str, backwards))
     what = f"backwards in its steps: {counts}" if any(backwards) else "update() alone"
     return RankCase(world, (optimizer, backwards), f", {optimizer}, {what}")
@@ -24,7 +24,7 @@ def steps_of(world, optimizer, *backwards):
 
 CASES = [
     steps_of(World(2), "SGD", 1),
-    steps_of(World(2), "SGD", 1, 3),  # neither the number of ranks, nor 1
+    steps_of(World(2), "SGD", 1, 3),  # 3 is neither the number of ranks nor 1
     steps_of(World(3), "Adam", 2, 1, 1),
     steps_of(World(1), "Adam", 1, 2),
     steps_of(GROUP, "Adam", 1, 1),
@@ -33,17 +33,17 @@ CASES = [
 
 
 def names_found(case) -> tuple[str, ...]:
-    """Under which ranks have found something, if no fact objects."""
+    """Return the names of the findings that a case has if no fact objects."""
     if not case.args:
         return ("models",)
     return ("weights",) if any(case.args[1]) else ("update",)
 
 
 def sends(trial, most, why):
-    """Raise `Wrong` if a rank sends more often than this (n-1)/n of the model.
+    """Raise `Wrong` if a rank sends (n-1)/n of the model too many times.
 
-    most  {part of WHAT: how often}
-    why   {(part, how often it has sent that) or part: what that means}
+    most  {part of WHAT: the allowed number of times}
+    why   {(part, the number of times that were sent) or part: diagnosis}
     """
     for part, count in most.items() if hasattr(trial[0], "models") else ():
         models = max(of_rank[part] for of_rank in trial.collect_values("models"))
@@ -60,7 +60,10 @@ def train_reference(trial):
 
 
 def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
-    """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
+    """Return {unit: a place's shard of its gradient}.
+
+    of_slopes  makes a flat gradient from a unit's slopes, (backwards, places, numbers)
+    """
     slopes = train_reference(trial).slopes
     return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
@@ -81,7 +84,7 @@ def wrong_weights(trial, place):
     right, n = train_reference(trial), trial.n
 
     def units(of_chunks):
-        """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
+        """Return the weights if of_chunks makes them from old and new chunks, (n, shard) each."""
         found = dict(right.wanted)
         for unit in right.slopes:
             both = right.before[unit], right.wanted[unit]
@@ -111,7 +114,7 @@ def right_weights(trial, place):
 
 
 def need_no_gradients(trial):
-    """Raise `Wrong` if there are any after a step."""
+    """Raise `Wrong` if any gradients are left after a step."""
     for place, left in enumerate(trial.collect_values("left") or ()):
         names = {name for name, _ in left}
         if not any(more_than_zeros for _, more_than_zeros in left):

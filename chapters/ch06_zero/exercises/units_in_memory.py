@@ -1,4 +1,4 @@
-"""A unit whose memory goes and comes, and what has to stay meanwhile: for 6.10 and 6.11."""
+"""A unit whose memory is freed and refilled, and its parts that last: for dispose and gather."""
 
 from math import prod
 
@@ -15,7 +15,7 @@ SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding
 
 
 def values_at(place, dtype, shapes) -> list[torch.Tensor]:
-    """Those of a unit's parameters: other numbers on each rank."""
+    """Return the values of a unit's parameters, which differ on each rank."""
     return [numbers(place, shape, dtype, salt) for salt, shape in enumerate(shapes)]
 
 
@@ -24,10 +24,10 @@ def length_of_shard(n, shapes) -> int:
 
 
 class UnitProbe:
-    """A unit of the lab, and what it has before a call of the answer.
+    """A unit of the lab, and its state before a call of the answer.
 
-    storage  that of its flat tensor
-    product  has saved a view of the first parameter for its backward
+    storage  storage of its flat tensor
+    product  result of an operation that has saved a view of the first parameter for its backward
     """
 
     def __init__(self, answer, group, dtype, shapes=SHAPES):
@@ -41,7 +41,7 @@ class UnitProbe:
         self.storage.resize_(elements * self.shard.itemsize)
 
     def look(self) -> dict:
-        """What stays on a rank after a call."""
+        """Return the state of flat and shard after a call."""
         flat, shard = self.unit.flat, self.unit.shard
         if not isinstance(flat, torch.Tensor):
             raise Rejection(f"unit.flat is {flat!r:.40}", FLAT_IS_GONE)
@@ -57,7 +57,7 @@ class UnitProbe:
         }
 
     def slope(self):
-        """What a backward finds in the view that was saved: the sum of the rows."""
+        """Return the gradient that a backward finds in the saved view: the sum of the rows."""
         return torch.autograd.grad(self.product, self.x)[0].flatten()
 
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see units_in_memory.py."""
+"""The right results for units_in_memory.py, and the results of known mistakes."""
 
 import torch
 
@@ -8,10 +8,10 @@ from .units_in_memory import NEW_STORAGE
 
 
 def slopes_are(flat, told):
-    """A fact about `slope`.
+    """Return a fact about `slope`.
 
-    flat  takes a trial, and gives what is in flat, and the shapes of its parameters
-    told  what is wrong
+    flat  takes a trial; returns the contents of flat and the shapes of its parameters
+    told  beginning of the sentence about a wrong gradient
     """
 
     @complains
@@ -26,7 +26,7 @@ def slopes_are(flat, told):
 
 
 def shard_stays(values):
-    """Facts about what `look` has found; `values` takes a trial and a place."""
+    """Return facts about the findings of `look`; `values` takes a trial and a place."""
     return [
         never("replaced", "unit.shard is another object now",
               "the optimizer steps on the parameter that was there: leave the object in its place"),

@@ -1,6 +1,6 @@
-"""A training with stage 3 that is watched, beside the same on one process: for the check of zero3.
+"""A watched training run with stage 3, compared with one process, for the check of Zero3.
 
-Whether a unit is whole is seen at its storage, between forward, backward and step.
+Between forward, backward and step, the size of its storage shows whether a unit is whole.
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from pedagogy_lib.basics.closeness import close
 from .one_process_reference import OneProcess, Stack, ending_in_layer, make_optimizer
 from .prefetch_reference import Line, make_prefetching_class
 
-# Of each step: the layers that take part, in their order, and how many backwards it has. In one of
-# them a layer comes twice, and one has no part.
+# (the layers that take part, in order; the number of backwards) of each step. In the second step,
+# one layer runs twice and one has no part.
 STEPS = [((0, 1, 2), 1), ((1, 0, 1), 1), ((0, 1, 2), 2), ((0, 1, 2), 1)]
 
 REST = "what is in no layer"
@@ -27,13 +27,13 @@ REST = "what is in no layer"
 
 @dataclass(frozen=True)
 class Plan(RankCase):
-    """Where and how a model is trained.
+    """The place and the way in which a model is trained.
 
-    steps          how many of STEPS
+    steps          number of STEPS that are taken
     around         layers that are recomputed
     stops_early    whether a recomputation ends as soon as it has what the backward needs
-    prefetch       "", "in a thread", or "in line": in the thread's place, see Line
-    ends_in_layer  whether the model ends with a layer: nothing of its own comes after it
+    prefetch       "", "in a thread", or "in line", where a Line replaces the thread
+    ends_in_layer  whether the model ends with a layer, so that no output of its own follows
     """
 
     steps: int = len(STEPS)
@@ -48,9 +48,9 @@ class Plan(RankCase):
 
 
 class Training:
-    """The steps of a rank beside those of one process; raises `Rejection` at a difference.
+    """The steps of a rank, compared with those of one process; a difference raises `Rejection`.
 
-    weights  after each step, whole
+    weights  whole weights after each step
     """
 
     def __init__(self, answer, group, plan):
@@ -81,7 +81,7 @@ class Training:
             self.loss(0)
 
     def learn(self, number, seed):
-        """A forward and a backward of both models."""
+        """Run a forward and a backward of both models."""
         self.alone.learn(seed)
         with self.watch_phase(f"the forward of step {number + 1}"):
             loss = self.loss(seed)
@@ -96,7 +96,7 @@ class Training:
             )
 
     def loss(self, seed):
-        """What the samples of this rank add to the loss of all ranks, times their number."""
+        """Return the contribution of this rank's samples to the loss, times the number of ranks."""
         return loss_of(self.mine, seed, share_of(self.place, self.n), self.n / SAMPLES)
 
     def step(self, number):
@@ -117,9 +117,9 @@ class Training:
 
     @contextlib.contextmanager
     def watch_phase(self, phase):
-        """A forward or a backward: it disposes of all units, and has what it computes with.
+        """Raise `Rejection` if a forward or a backward lacks a unit, or leaves one whole.
 
-        With prefetch, a unit may be on its way at any time.
+        With prefetch, a unit may be on its way at any time, so whole units do not count.
         """
         self.phase, self.started = phase, set()
         try:
@@ -136,7 +136,7 @@ class Training:
             self.need_disposed("after", self.names)
 
     def check_layer_end(self, layer, *_):
-        """A layer's forward is over: besides what is in no layer, nothing should be whole."""
+        """Raise `Rejection` if, after a layer's forward, the unit of any layer is whole."""
         if not self.plan.prefetch and "backward" not in self.phase:
             others = [unit for unit, name in self.names.items() if name != REST]
             early = [unit for unit in others if unit not in self.started]
@@ -160,14 +160,14 @@ def name_of(module, layers) -> str:
     return f"layer {layers.index(module)}" if module in layers else REST
 
 
-# Of torch's errors, where a parameter has no elements, or no memory.
+# Parts of torch's error messages about a parameter without elements or memory.
 NOT_THERE = (
     "size mismatch", "must be 2-D", "must match the size", "setStorage", "not allocated yet",
 )  # fmt: skip
 
 
 def why_absent(plan, phase) -> str:
-    """What it means that parameters are not there in a phase."""
+    """Return the diagnosis of parameters that are absent in a phase."""
     if plan.prefetch:
         return (
             "as it is, it is right. Where a thread gathers units ahead, the unit is still on its "
@@ -200,7 +200,7 @@ LATER = (
     "several backwards give adds up, and a unit that had no part in a loss is reduced as well"
 )
 
-WHOLE = {  # {words of the phase after which units are whole: what that means}
+WHOLE = {  # {words of the phase after which units are whole: diagnosis}
     "forward of step 1": "the numbers may be right, but all units end up whole at the same time: "
     "nothing is saved, and only 2/3 of the bytes are sent. after_forward lets go of the unit, with "
     "drop(), which knows what need() has fetched; what gather() alone has fetched it does not know",

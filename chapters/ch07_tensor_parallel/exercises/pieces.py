@@ -1,7 +1,7 @@
-"""Into and out of the parallel region with pieces: exercises all_gather and reduce_scatter.
+"""Entry to and exit from the parallel region with pieces: exercises AllGather and ReduceScatter.
 
-Both are made of two collectives: one puts the ranks' pieces together, the other adds up and gives
-each rank its piece. What is one's forward is the other's backward.
+Both use two collectives: one joins the ranks' pieces, the other sums and gives each rank its piece.
+The forward of one function is the backward of the other.
 """
 
 import torch
@@ -15,7 +15,7 @@ from pedagogy_lib.basics.closeness import close
 
 
 def run_forward_backward(gathers, answer, group, case):
-    """A forward and a backward: what went in, and what came out."""
+    """Run a forward and a backward; return their results, and the inputs that have changed."""
     function, place, n = autograd_function(answer), dist.get_rank(group), dist.get_world_size(group)
     x, slope = x_and_slope(gathers, case, place, n)
     leaf, seen = x.clone().requires_grad_(), []
@@ -36,7 +36,7 @@ def run_forward_backward(gathers, answer, group, case):
 
 
 def x_and_slope(gathers, case, place, n):
-    """What goes in on a rank, and the gradient of what comes out."""
+    """Return a rank's input x, and the gradient of its output."""
     piece, whole = case.args, shape_of_whole(case.args, n)
     shapes = (piece, whole) if gathers else (whole, piece)
     return [

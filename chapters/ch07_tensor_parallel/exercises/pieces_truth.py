@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see pieces.py."""
+"""The right results for pieces.py, and the results of known mistakes."""
 
 from functools import partial
 from math import prod
@@ -105,7 +105,7 @@ def mean(forward) -> str:
 
 
 def values(name, gathers) -> Equals:
-    """What comes of everybody's x, or slopes, under a name, forward or backward."""
+    """Return the fact about the output ("y") or the gradient of x, given all ranks' x or slopes."""
     forward = name == "y"
     joins = gathers == forward
     right, wrong = (join_pieces, wrong_joined) if joins else (piece_of_sum, wrong_pieces)
@@ -137,7 +137,7 @@ def why_so_many(trial, sent):
 
 
 def region(name, gathers, hints) -> RankExercise:
-    """all_gather gathers in its forward, reduce_scatter in its backward."""
+    """Return the exercise to write AllGather, which gathers in its forward, or ReduceScatter."""
     static = "it keeps two methods, forward and backward, each under @staticmethod"
     x, shape = ("the piece", "a piece of the context") if gathers else (
         "x", "all of the context, joined along dim 1, whatever dims follow it"
@@ -146,7 +146,7 @@ def region(name, gathers, hints) -> RankExercise:
         name,
         lab="sequence_parallel",
         needs=("reduce_scatter_ring",),
-        # As many samples as ranks, or more; of one sample, a piece of the context is contiguous
+        # At least as many samples as ranks, or one sample, whose pieces are contiguous
         cases=[
             RankCase(World(3), (3, 3, 2)),
             RankCase(World(2), (1, 8)),

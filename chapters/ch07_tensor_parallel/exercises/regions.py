@@ -1,4 +1,4 @@
-"""Into the parallel region, and out of it: how Copy and AllReduce are tried."""
+"""Entry to and exit from the parallel region: the trials of Copy and AllReduce."""
 
 from types import SimpleNamespace
 
@@ -15,7 +15,7 @@ SHAPE, BYTES = (2, 3), 48
 
 
 def make_inputs(name, rank):
-    """x as relu gives it, which is 0 where the leaf is negative; and the slope of what comes out.
+    """Return a rank's leaf, x = relu(leaf), the output's slope, and the slope through the relu.
 
     All ranks have the same x before Copy, and the same slope behind AllReduce.
     """
@@ -27,7 +27,7 @@ def make_inputs(name, rank):
 
 def go_through(answer, group, case):
     of, noted, totals = make_inputs(answer.__name__, dist.get_rank()), {}, []
-    x = F.relu(of.leaf.requires_grad_())  # whose backward needs x as it is now
+    x = F.relu(of.leaf.requires_grad_())  # its backward needs x unchanged
 
     def total(x, group=None):
         totals.append("backward" if noted else "forward")
@@ -50,7 +50,7 @@ def go_through(answer, group, case):
 
 
 def keeps_tensors(y) -> bool:
-    """Whether the context of a Function keeps any tensor for its backward."""
+    """Return whether the context of a Function keeps any tensor for its backward."""
     context = y.grad_fn
     kept = [*getattr(context, "__dict__", {}).values(), *getattr(context, "saved_tensors", ())]
     return bool(list(tensors_in(kept)))

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see regions.py."""
+"""The right results for regions.py, and the results of known mistakes."""
 
 from coursekit.kit import Holds, RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import right, ring_bytes
@@ -15,12 +15,12 @@ KEPT_IN_CTX = "backward knows what forward has kept: ctx.group = group"
 
 
 def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankExercise:
-    """The exercise to write such a function.
+    """Return the exercise to write Copy or AllReduce.
 
-    sums             in which phase it adds up
-    y, gradient      take what all ranks are given, and a place; give what is right, and mistakes
-    told             what is right, forward and backward
-    touched, memory  why x is not changed; and why y shares its memory, or does not
+    sums             phase that sums: "forward" or "backward"
+    y, gradient      take the inputs of all ranks and a place; return the right value and mistakes
+    told             report on what is right, forward and backward
+    touched, memory  why x must not change; why y shares its memory, or does not
     sent             why nothing is sent in the other phase
     """
     shares = sums == "backward"
@@ -36,7 +36,7 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
     def one_alone(value, table):
-        """What to say if only the first rank is right."""
+        """Return the function that gives a diagnosis if only the first rank is right."""
 
         def why(trial):
             right = [

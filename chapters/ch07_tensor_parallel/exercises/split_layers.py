@@ -1,4 +1,4 @@
-"""Parts of a linear layer, tried against nn.Linear: column_linear and row_linear."""
+"""Parts of a linear layer, compared with nn.Linear: exercises ColumnLinear and RowLinear."""
 
 import gc
 import weakref
@@ -18,12 +18,12 @@ from .cut.cases import span, strip
 
 @dataclass(frozen=True)
 class Layer(RankCase):
-    """What a layer is tried on.
+    """The inputs on which a layer is tried.
 
     leading  dims of x before the last one
-    length   of the dim that is cut; the other one has 5
-    frozen   parameters without a gradient
-    own      whether it gets an `enter` or `leave` that notes its calls
+    length   size of the dim that is cut; the other dim has 5
+    frozen   names of parameters that need no gradient
+    own      whether the layer gets an `enter` or `leave` that notes its calls
     """
 
     leading: tuple[int, ...] = (2, 3)
@@ -34,7 +34,7 @@ class Layer(RankCase):
     own: bool = True
 
     def whole(self, dims):
-        """The layer, x, and the slope of y: the same on all ranks."""
+        """Return the layer, x and the slope of y, which are the same on all ranks."""
         sizes = (5, self.length) if dims["x"] is None else (self.length, 5)
         layer = nn.Linear(*sizes, bias=self.has_bias, dtype=torch.float64)
         for salt, parameter in enumerate(layer.parameters()):
@@ -46,7 +46,7 @@ class Layer(RankCase):
 
 
 def parts(dims, place, n, tensors, together) -> dict:
-    """A rank's part of each of these; all of what is not cut."""
+    """Return a rank's part of each tensor, and all of those that are not cut."""
     ends = lambda name, x: span(x.shape[dims[name]], place, n, together)  # noqa: E731
     return {
         name: x if x is None or dims[name] is None else strip(x, dims[name], *ends(name, x))
@@ -69,7 +69,7 @@ def layer_on_rank(dims, answer, group, case):
     given, (whole, all_x, slope) = case.whole(dims)[0], case.whole(dims)
     layer, weight = answer(given, group, **options), weakref.ref(given.weight)
     del given
-    gc.collect()  # modules may hold each other
+    gc.collect()  # frees modules that refer to each other
     parameters = {name: p.detach() for name, p in whole.named_parameters()}
     has, part = mine({"x": all_x, "y": slope}), mine(parameters)
     got = dict(layer.named_parameters())
@@ -80,7 +80,7 @@ def layer_on_rank(dims, answer, group, case):
         found |= properties(got, whole, dims)
         fits = all(got[name].shape == wanted.shape for name, wanted in part.items())
     all_fit = torch.tensor(float(fits))
-    dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
+    dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that no rank waits for others in vain
     if all_fit:
         x = has["x"].clone().requires_grad_()
         found |= run_both_ways(lambda: layer(x), {"x": x} | got, has["y"])
@@ -89,7 +89,7 @@ def layer_on_rank(dims, answer, group, case):
 
 
 def properties(parameters, whole, dims) -> dict:
-    """What a layer's parameters are, and what is wrong with them beside their numbers."""
+    """Return a layer's parameters, and their faults other than wrong numbers."""
     dim_of = lambda p: getattr(p, "cut_dim", None)  # noqa: E731
     kept = {name: p.untyped_storage().nbytes() for name, p in parameters.items()}
     return {

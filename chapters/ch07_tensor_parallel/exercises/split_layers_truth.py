@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see split_layers.py."""
+"""The right results for split_layers.py, and the results of known mistakes."""
 
 from functools import cache, partial
 from math import prod
@@ -10,7 +10,7 @@ from coursekit.kit.message_costs import SendLimit
 
 from .split_layers import Layer, layer_on_rank, parts
 
-# Along which dim each tensor is cut; None if all ranks have all of it.
+# The dim along which each tensor is cut; None if every rank has all of it.
 COLUMNS = {"x": None, "y": -1, "weight": 0, "bias": 0}
 
 ROWS = {"x": -1, "y": None, "weight": 1, "bias": None}
@@ -34,9 +34,9 @@ NO_FIT = (
 
 @cache
 def run_whole_layer(case, dims) -> tuple[dict, dict]:
-    """What goes into the whole layer, and what comes of it: y, and gradients.
+    """Return the whole layer's inputs and parameters, and its y and gradients.
 
-    dims  as pairs
+    dims  (name, dim) pairs
     """
     layer, x, slope = case.whole(dict(dims))
     y = layer(x.requires_grad_())
@@ -48,7 +48,7 @@ def run_whole_layer(case, dims) -> tuple[dict, dict]:
 
 
 def has_of(dims, trial, place) -> SimpleNamespace:
-    """What a rank has: its parts of x, of y's slope, and of the parameters."""
+    """Return a rank's parts of x, of the slope of y, and of the parameters."""
     has, _ = run_whole_layer(trial.case, tuple(dims.items()))
     return SimpleNamespace(
         **{"bias": 0} | parts(dims, place, trial.n, has, trial.case.together)
@@ -103,10 +103,10 @@ def parameters_of(dims, trial, place):
 
 
 def split_layer(name, dims, mistakes, **others) -> RankExercise:
-    """The exercise to write such a layer.
+    """Return the exercise to write ColumnLinear or RowLinear.
 
-    mistakes  takes a trial, a place, what all ranks have, what is right for y, and for gradients;
-              gives a table for each
+    mistakes  takes a trial, a place, the parts of all ranks, and the right y and gradients;
+              returns a table of mistakes for y and one for gradients
     """
     way, sums, what = "enter", "backward", "x"
     if dims["y"] is None:

@@ -1,4 +1,4 @@
-"""Rows of schedules as the checks write them: `F0 F1 B0`, as actions of the lab's form."""
+"""Actions of the lab's form, made from rows as the checks write them, such as `F0 F1 B0`."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -7,6 +7,8 @@ from pedagogy_lib.schedules.timelines import text_of
 
 
 class Action(NamedTuple):
+    """An action of a rank, with the fields of the lab's Action."""
+
     kind: str
     microbatch: int
     chunk: int = 0
@@ -16,14 +18,14 @@ class Action(NamedTuple):
 
 
 def actions_of(text) -> list[Action]:
-    """`F0 B0.1` as actions: a forward of micro-batch 0, a backward on chunk 1."""
+    """Return a text's actions: `F0 B0.1` is micro-batch 0's forward, its backward on chunk 1."""
     return [Action(name[0], *map(int, name[1:].split("."))) for name in text.split()]
 
 
 def make_memory_schedule(room):
-    """A schedule, like those of the lab: forwards as early as there is memory for them.
+    """Return a schedule function like the lab's, which runs forwards as early as memory allows.
 
-    room  takes rank, ranks and micro-batches, and gives how many micro-batches a rank may keep
+    room  takes rank, ranks and micro-batches, and returns how many micro-batches a rank may keep
     """
 
     def schedule(rank, ranks, m):
@@ -38,9 +40,9 @@ def make_memory_schedule(room):
 
 
 def row_given(answer, arguments, most) -> tuple:
-    """Beside the answer: whether it gives a single action, what that shows, and what is in a row.
+    """Return whether the answer gives a single action, the text of its value, and its row.
 
-    The row is None where there is none; of each value there is also what it shows.
+    Runs next to the answer. The row has up to `most` results of `encode_value`, or is None.
     """
     value = answer(*arguments)
     is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
@@ -52,7 +54,10 @@ def row_given(answer, arguments, most) -> tuple:
 
 
 def encode_value(value) -> tuple:
-    """Beside the answer: a value as it can travel, an action as a dict; and what it shows."""
+    """Return a value in a form that can be sent, with an action as a dict, and the value's text.
+
+    Runs next to the answer.
+    """
     shown = f"{value!r:.60}"
     if is_action(value):
         return value._asdict(), shown
@@ -61,4 +66,5 @@ def encode_value(value) -> tuple:
 
 
 def is_action(value) -> bool:
+    """Return whether a value is a named tuple with the fields of an action."""
     return getattr(value, "_fields", ()) == ("kind", "microbatch", "chunk")

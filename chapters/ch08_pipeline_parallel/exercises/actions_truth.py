@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see actions.py."""
+"""The text of a row of actions, for messages about it."""
 
 from pedagogy_lib.schedules.timelines import text_of
 

@@ -1,4 +1,4 @@
-"""Exercises that ask for a schedule: what a learner's function gives, checked by rule."""
+"""Exercises that ask for a schedule: rows from a learner's function, checked against rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,12 +29,12 @@ def cases_of(*sizes) -> dict[str, list[tuple]]:
 
 
 class Rows:
-    """A schedule for so many ranks and micro-batches, and what can be seen of it.
+    """The rows of a schedule for a number of ranks and micro-batches, and their features.
 
-    leads   with how many forwards each rank begins
-    F, B    the micro-batches that it does this with, in its order
-    kinds   the kinds of all its actions, one after another, as "FFBB"
-    steady  how many backwards come before its last forward
+    leads   the number of forwards with which each rank begins
+    F, B    the micro-batches of each rank's forwards and backwards, in its order
+    kinds   the kinds of all actions of each rank, such as "FFBB"
+    steady  the number of backwards before each rank's last forward
     """
 
     def __init__(self, rows, ranks, m):
@@ -45,7 +45,7 @@ class Rows:
         self.F, self.B = ([[i for k, i, _ in row if k == kind] for row in rows] for kind in "FB")
 
     def goes_on(self) -> bool:
-        """Whether each rank's row begins with all of the one before, and is longer."""
+        """Return whether each rank's row continues the row of the rank before, and is longer."""
         pairs = [*zip(self.rows, self.rows[1:])]
         return bool(pairs) and all(len(a) < len(b) and b[: len(a)] == a for a, b in pairs)
 
@@ -85,21 +85,22 @@ SIGNS_OF_ANY = [
 
 @dataclass(frozen=True, eq=False)
 class Schedule(Formula):
-    """An exercise whose answer gives a rank's actions, of the rank, how many there are, and m.
+    """An exercise whose answer takes (rank, ranks, micro-batches) and gives the rank's actions.
 
-    cases     {case: [(ranks, m), …]}: how many ranks, and micro-batches
-    truth     such a function; so are `mistakes`: each is told if an answer has the same rows, or
-              begins with as many forwards on all ranks, where that is wrong
-    signs     [(what it has misunderstood, or a function of `Rows`; whether they show it), …]
-    faults    takes `Rows`; yields what is wrong, and what to say if nothing else is known. Without
-              it, rows are to be those of `truth`
+    cases     {case: [(ranks, micro-batches), …]}
+    truth     a right answer. `mistakes` are wrong answers: one is reported if an answer has the
+              same rows, or begins with as many forwards on all ranks, where that is wrong
+    signs     [(the misconception, or a function of `Rows` that returns it; a function of `Rows`
+              that returns whether they show it), …]
+    faults    takes `Rows`; yields (error, diagnosis if no misconception is known). Without it,
+              rows have to be those of `truth`
     """
 
     signs: list[tuple[str, Callable]] = field(default_factory=list)
     faults: Callable | None = None
 
     def calls_tried(self):
-        """The truth takes a rank, too."""
+        """Return the arguments of each call of truth and mistakes, which take a rank, too."""
         sizes = [size for some in self.cases.values() for size in some]
         return [(rank, *size) for size in sizes for rank in range(size[0])]
 
@@ -142,7 +143,7 @@ class Schedule(Formula):
 
 
 def offence(rows, m) -> str:
-    """The first rule that is broken, or ""."""
+    """Return a sentence about the first rule that the rows break, or ""."""
     for rank, row in enumerate(rows):
         for action in row:
             if action.microbatch < 0:
@@ -154,11 +155,11 @@ def offence(rows, m) -> str:
     return ""
 
 
-# ---- What a learner's function gives ---
+# ---- Rows from a learner's function ---
 
 
 def rows_from(case, answer, ranks, m) -> list[list]:
-    """Each rank's actions, all of one chunk; raises `Wrong` where they are something else."""
+    """Return each rank's actions, all of one chunk; raise `Wrong` for anything else."""
     return [row_from(f"{case}, rank {rank}", answer, rank, ranks, m) for rank in range(ranks)]
 
 
@@ -188,14 +189,14 @@ def restore_action(given):
 
 
 def need(case, what, rules):
-    """Raise `Wrong` unless all hold: [(whether it does, what it means if not), …]."""
+    """Raise `Wrong` at the first broken rule of [(whether it holds, the diagnosis if not), …]."""
     for holds, why in rules:
         if not holds:
             raise Wrong(case, what, why)
 
 
 def value_of(case, function, *args):
-    """What a call gives; raises `Wrong` if it raises something."""
+    """Return the value of a call; raise `Wrong` if the call raises an exception."""
     outcome = outcome_of(function, *args)
     known = (why for words, why in ERRORS.items() if words in outcome.message)
     need(case, str(outcome), [(not outcome.error, next(known, ""))])
@@ -203,7 +204,7 @@ def value_of(case, function, *args):
 
 
 def need_action(case, what, action):
-    """Raise `Wrong` unless it is an Action, with parts of the right types."""
+    """Raise `Wrong` unless `action` is an Action whose parts have the right types."""
     kind, i, chunk = action if is_action(action) else ("F", 0, 0)
     need(case, what, [
         (not isinstance(action, str), 'an action is an Action("F", 0); F0 is only how it prints '

@@ -1,9 +1,9 @@
-"""How long a pipeline takes, played step by step."""
+"""The time that a pipeline takes, simulated step by step."""
 
 
 def slots_of(stages, microbatches) -> int:
-    """How long all forwards take, if one takes 1. The backwards are their mirror."""
-    there = [0] * microbatches  # when each micro-batch is through with the stages so far
+    """Return how long all forwards take, if one takes 1. The backwards mirror them."""
+    there = [0] * microbatches  # when each micro-batch leaves the stages so far
     for _ in range(stages):
         clock = 0
         for i in range(microbatches):

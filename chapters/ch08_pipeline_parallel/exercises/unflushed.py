@@ -1,4 +1,4 @@
-"""A stage, driven by hand or in a pipeline without a flush, and what is true of it."""
+"""A stage that is driven by hand, or in a pipeline without a flush."""
 
 import gc
 import warnings
@@ -72,7 +72,10 @@ def drive(answer, place, in_the_end):
 
 
 def go_forward(stage, place, i, found):
-    """The input has a history, unless it is letters; that of the source tells if it is used."""
+    """Run a forward on an input that has a history, unless it is letters.
+
+    A gradient of the input's source shows that the backward went on into this history.
+    """
     x = input_of(place, i)
     if x.is_floating_point():
         found.sources[i] = x.requires_grad_()
@@ -90,7 +93,7 @@ def go_back(stage, place, i, found):
     found.old.append([weakref.ref(w) for w in stage.weights[stage.version].values()])
     stashed = stage.stash[i]
     try:
-        with warnings.catch_warnings():  # of a gradient that is not there a check tells more
+        with warnings.catch_warnings():  # a check says more about a missing gradient
             warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
             found.slopes[f"B{i}"] = stage.backward(i, None if place == "last" else slope_of(i))
     except TypeError as error:
@@ -101,7 +104,7 @@ def go_back(stage, place, i, found):
 
 
 def why_no_gradient(error, stage, i, stashed):
-    """A `Rejection` for what it means to compute with None; None for any other error."""
+    """Return a `Rejection` for a computation with a gradient of None; None for any other error."""
     if "unsupported operand" not in str(error):
         return None
     if any(p.grad is not None for p in stage.piece.parameters()):
@@ -122,11 +125,11 @@ def newest_of(stage) -> dict[str, torch.Tensor] | None:
 
 
 def end_of(stage, old=()) -> dict:
-    """What is left when all micro-batches are through.
+    """Return what is left when all micro-batches are done.
 
-    old  references to the weights of each version
+    old  weak references to the weights of each version
     """
-    gc.collect()  # graphs may hold each other
+    gc.collect()  # graphs may be in reference cycles
     return {
         "old": sum(any(ref() is not None for ref in refs) for refs in old),
         "left": [name for name in ("stash", "kept", "began_at") if getattr(stage, name)],
@@ -136,8 +139,8 @@ def end_of(stage, old=()) -> dict:
 
 
 def run_pipeline(answer):
-    """This rank's stage in a pipeline that never stops."""
-    torch.set_default_dtype(torch.float64)  # of what Pipeline receives into
+    """Run this rank's stage in a pipeline without a flush, and return what was found."""
+    torch.set_default_dtype(torch.float64)  # for the tensors into which Pipeline receives
     rank, n = dist.get_rank(), dist.get_world_size()
     stage = answer(piece_of(places_of(n)[rank]), lr=LR)
     pipeline = answer.lab.AsynchronousPipeline([stage], loss_of, WIDTH)

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see unflushed.py."""
+"""The right results for unflushed.py, and the results of known mistakes."""
 
 from coursekit.kit import Equals, RankCase, World, never
 
@@ -15,7 +15,7 @@ STAGE_WAS_RIGHT = "one stage alone was right: what comes and goes between stages
 
 
 def cases_with(*worlds):
-    """One stage by itself, its numbers, then what is left of them; pipelines on so many ranks."""
+    """Return cases: one stage's numbers, then what it leaves behind; pipelines of these sizes."""
     alone = [
         RankCase(World(1), (place, in_the_end), f", {place} stage, {SCRIPTS[place]}{what}")
         for in_the_end, what in [(False, ""), (True, ", in the end")]
@@ -25,8 +25,10 @@ def cases_with(*worlds):
 
 
 def facts_with(mistakes, too_many):
-    """mistakes  takes a place, and gives {sentence: what the weights are then, after each update}
-    too_many  what it means that there are more versions than are needed
+    """Return the facts about a stage without a flush.
+
+    mistakes  takes a place, and returns {misconception: its weights after each update}
+    too_many  the diagnosis of more versions than are needed
     """
 
     def find_mistakes(trial, place):
@@ -77,7 +79,7 @@ def facts_with(mistakes, too_many):
 
 
 def names_found(case) -> tuple[str, ...]:
-    """Under which ranks have found something, if all is right."""
+    """Return the names under which ranks find something in a case if all is right."""
     if not case.args:
         return "weights", "losses", "delays", "most_versions"
     in_the_end = case.args[1]

@@ -1,7 +1,4 @@
-"""One stage, or a pipeline, whose weights change while micro-batches are under way; and the truth.
-
-The truth is a list of versions, and a function of weights and input.
-"""
+"""One stage, or a pipeline, whose weights change while micro-batches are under way."""
 
 from typing import NamedTuple
 
@@ -12,20 +9,20 @@ LR, WIDTH, LETTERS, SHAPE = 0.25, 3, 7, (2, 4)  # SHAPE: samples and letters of 
 
 
 class Action(NamedTuple):
-    """What lab("schedules").Action is; that lab has exercises of its own."""
+    """An action like lab("schedules").Action, because that lab has its own exercises."""
 
     kind: str
     microbatch: int
     chunk: int = 0
 
 
-SCRIPTS = {  # of one stage: its place in the model, and what it does
+SCRIPTS = {  # {place of a stage in the model: its actions}
     "last": "F0 B0 F1 B1",
     "first": "F0 F1 B0 F2 B1 B2",
-    "middle": "F0 F1 F2 B0 F3 B1 F4 B3 B2 B4",  # the last ones come back in another order
+    "middle": "F0 F1 F2 B0 F3 B1 F4 B3 B2 B4",  # the last backwards are in another order
 }
 
-ROWS = {  # of a pipeline that never stops: ranks: what each does
+ROWS = {  # {ranks of a pipeline without a flush: actions of each}
     2: ("F0 F1 B0 F2 B1 F3 B2 F4 B3 B4", "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"),
     3: ("F0 F1 F2 B0 F3 B1 F4 B2 B3 B4", "F0 F1 B0 F2 B1 F3 B2 F4 B3 B4",
         "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"),
@@ -43,7 +40,7 @@ def draw(seed, *shape):
 
 
 def piece_of(place) -> nn.Sequential:
-    """A stage's layers, other weights for each place; the first one takes letters."""
+    """Return a stage's layers, with other weights for each place; the first stage takes letters."""
     first = nn.Embedding(LETTERS, WIDTH) if place == "first" else nn.Linear(WIDTH, WIDTH)
     piece = nn.Sequential(first, nn.Tanh(), nn.Linear(WIDTH, WIDTH)).double()
     for seed, parameter in enumerate(piece.parameters(), 10 * len(place)):
@@ -59,7 +56,7 @@ def input_of(place, i):
 
 
 def slope_of(i):
-    """The gradient of micro-batch i's output, where its stage is not the last one."""
+    """Return the gradient of micro-batch i's output on a stage that is not the last one."""
     return draw(200 + i, *SHAPE, WIDTH)
 
 

@@ -1,4 +1,7 @@
-"""What is right, and what mistakes give: see versions.py."""
+"""The right results for versions.py, and the results of known mistakes.
+
+The truth is a list of versions, and a function of weights and input.
+"""
 
 from functools import cache
 from types import SimpleNamespace
@@ -24,7 +27,7 @@ def weights_of(place) -> dict[str, torch.Tensor]:
 
 
 def output_of(weights, x):
-    """What a piece makes of its input, with these weights."""
+    """Return the output of a piece with these weights for the input x."""
     if "0.bias" in weights:
         hidden = x @ weights["0.weight"].T + weights["0.bias"]
     else:
@@ -33,7 +36,7 @@ def output_of(weights, x):
 
 
 def both_ways(place, weights, i):
-    """Of micro-batch i: output, gradient of the input (None of letters), those of the weights."""
+    """Return micro-batch i's output, its input's gradient (None for letters), and the weights'."""
     leaves = {name: w.clone().requires_grad_() for name, w in weights.items()}
     x = input_of(place, i)
     inputs = [x.requires_grad_()] if x.is_floating_point() else []
@@ -46,9 +49,9 @@ def both_ways(place, weights, i):
 
 @cache
 def replay_script(place, back="began", adds=False, step=-LR) -> SimpleNamespace:
-    """What should come of a stage's script; or what a misconception makes of it.
+    """Return the right results of a stage's script, or the results of a misconception.
 
-    back  whose weights a backward takes: those that its micro-batch "began" with, or the "newest"
+    back  the weights of a backward: those that its micro-batch "began" with, or the "newest"
     adds  whether the gradients of one version's micro-batches add up
     """
     versions, began, sums = [weights_of(place)], {}, {}
@@ -80,7 +83,7 @@ def plus(a, b, factor=1) -> dict[str, torch.Tensor]:
 
 @cache
 def pipeline_by_hand(n) -> list[SimpleNamespace]:
-    """Of each stage of a pipeline that never stops: its last weights, delays and versions.
+    """Return each stage's last weights, delays, versions and losses in a pipeline without a flush.
 
     On stage s micro-batch i goes through the version that i - (n - 1 - s) micro-batches have made.
     """
@@ -107,7 +110,7 @@ def pipeline_by_hand(n) -> list[SimpleNamespace]:
 
 
 def truth_of(name):
-    """What is right of what ranks have found under a name, for a fact."""
+    """Return a function for a fact that gives the right value under a name."""
 
     def truth(trial, place):
         args = trial.case.args

@@ -1,4 +1,4 @@
-"""What the exercises on meshes share: places of ranks, found by going through all of them."""
+"""Meshes for several exercises: the places of ranks, found by going through all of them."""
 
 from itertools import permutations, product
 from math import prod
@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from coursekit.kit.tables import tabulate
 
-# The meshes of all cases on ranks. Handouts have the tables of these alone.
+# The meshes of all cases on ranks. Handouts have tables only for these.
 TRIED_ON_RANKS = """
     dp 2 pp 1 tp 3, dp 2 pp 3 tp 1, tp 2 pp 1 dp 2, pp 2 dp 2 tp 1, dp 1 pp 1 tp 2, dp 3 pp 1
     tp 1, dp 2 pp 1 tp 1, dp 1 pp 2 tp 1, dp 1 pp 2 tp 2, dp 1 pp 3 tp 1, dp 1 pp 1 tp 3, dp 1
@@ -18,20 +18,20 @@ TRIED_ON_RANKS = """
 
 
 def meshes_tried() -> list[dict[str, int]]:
-    """Those of the checks on ranks: {axis: ranks along it}."""
+    """Return the meshes of the checks on ranks, each as {axis: ranks along it}."""
     words = [mesh.split() for mesh in TRIED_ON_RANKS.split(",")]
     return [dict(zip(mesh[::2], map(int, mesh[1::2]))) for mesh in words]
 
 
 def some_axes(sizes) -> list:
-    """One name, or several in any order."""
+    """Return each axis name, and tuples of names in any order."""
     counts = range(1, len(sizes) + 1)
     return [*sizes, *(axes for count in counts for axes in permutations(sizes, count))]
 
 
 @tabulate(lambda: [(sizes,) for sizes in meshes_tried()], beside=True)
 def all_places(sizes) -> list[dict[str, int]]:
-    """The places of rank 0, rank 1, …: the last axis goes round first."""
+    """Return the places of rank 0, rank 1, …, where the last axis changes fastest."""
     rounds = product(*(range(size) for size in sizes.values()))
     return [dict(zip(sizes, places)) for places in rounds]
 
@@ -40,7 +40,7 @@ def all_places(sizes) -> list[dict[str, int]]:
     lambda: [(axes, sizes) for sizes in meshes_tried() for axes in some_axes(sizes)], beside=True
 )
 def lists_along(axes, sizes, places=all_places) -> list[list[int]]:
-    """The ranks that have equal places on all other axes."""
+    """Return the groups of ranks that have equal places on all other axes."""
     axes = (axes,) if isinstance(axes, str) else axes
     found, placed = [], places(sizes)
     for rank, at in enumerate(placed):
@@ -54,13 +54,14 @@ def lists_along(axes, sizes, places=all_places) -> list[list[int]]:
 
 
 def world_of(sizes) -> int:
+    """Return the number of ranks of a mesh."""
     return prod(sizes.values())
 
 
 class SmallMesh:
-    """A mesh for a check: `sizes`, `at`, and a group for each axis, and for all that are asked for.
+    """A mesh for a check: `sizes`, `at`, and a group for each axis and each tuple in `joint`.
 
-    Made in a world of its own, by all of its ranks.
+    All ranks of the case's world have to make it together.
     """
 
     def __init__(self, sizes, joint=()):
@@ -76,4 +77,5 @@ class SmallMesh:
 
 
 def describe_mesh(sizes) -> str:
+    """Return a mesh as text, such as `dp 2 × tp 3`."""
     return " × ".join(f"{axis} {size}" for axis, size in sizes.items())

@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""The parts that the check and the truth share."""
 
 
 def places_of(nodes, per_node) -> list[tuple[int, int, int]]:

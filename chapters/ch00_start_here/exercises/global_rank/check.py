@@ -6,7 +6,7 @@ from pedagogy_lib.basics.units import format_count
 from .cases import places_of
 from .truth import MISTAKES, count_global_rank
 
-CLUSTERS = [(2, 3), (4, 3), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
+CLUSTERS = [(2, 3), (4, 3), (1, 4), (3, 1), (2, 8)]  # (nodes, processes per node)
 
 EXERCISE = Formula(
     "global_rank",

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import places_of
 
 
 def count_global_rank(node, local_rank, per_node) -> int:
-    """Count through the processes of all nodes."""
+    """Return RANK by listing the processes of all nodes in order."""
     return places_of(node + 1, per_node).index((node, local_rank, per_node))
 
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -6,12 +6,12 @@ import torch.distributed as dist
 from coursekit.kit import measure_answer
 from coursekit.kit.observed_calls import AllRequests
 
-# None of them is a float32, and no part of their sum, divided, is a whole number.
+# None of them is exact in float32, and no partial sum becomes a whole number when it is divided.
 NUMBERS = (2.7, -0.6, 6.8, 5.7)
 
 
 def mean_on_rank(answer, group, case):
-    """What a rank gets back for its own number; of a tensor with one element, that."""
+    """Return the result for this rank's number; a tensor of one element is turned into a number."""
     with measure_answer(), AllRequests() as requests:
         got = answer(NUMBERS[dist.get_rank()])
         requests.need_waited()

@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
         RankCase(World(3)),
         RankCase(World(2)),
         RankCase(World(1)),
-    ],  # the first tells mistakes apart
+    ],  # the first case tells mistakes apart
     work=mean_on_rank,
     facts=[
         Holds("got", lambda value: isinstance(value, (int, float)), describe_kind, why_no_number),

@@ -1,17 +1,17 @@
-"""Who takes which sample."""
+"""The samples that each rank takes."""
 
 from coursekit.kit import Formula
 from pedagogy_lib.basics.units import format_count
 
 from .truth import MISTAKES, deal_samples
 
-DEALS = [(32, 4), (33, 4), (12, 3), (8, 1), (10, 4), (2, 3)]  # samples, ranks
+DEALS = [(32, 4), (33, 4), (12, 3), (8, 1), (10, 4), (2, 3)]  # (samples, ranks)
 
 UNEVEN = "Where `n` does not divide evenly, some ranks take one sample more than others"
 
 
 def why(found, case) -> str:
-    """What no function can tell: samples are lost, taken twice, or there are none such."""
+    """Diagnose answers that match no known mistake: samples lost, taken twice or out of range."""
     n, _, _ = EXERCISE.cases[case][0]
     taken = [sample for of_rank in found[case] for sample in of_rank]
     if any(not 0 <= sample < n for sample in taken):

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from torch.utils.data import DistributedSampler
 
 
 def deal_samples(n, rank, world_size) -> list[int]:
-    """As PyTorch's sampler deals them; where it would repeat some to be even, one after another."""
+    """Return the samples that PyTorch's sampler deals, or would deal if it did not repeat any."""
     if n % world_size == 0:
         return list(DistributedSampler(range(n), world_size, rank, shuffle=False))
     return [sample for sample in range(n) if sample % world_size == rank]

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ FEATURES, CLASSES = 6, 3
 
 TIED = "of 4 4 4 4, a weight is shared"
 
-SAMPLES = {  # the first tells misconceptions apart
+SAMPLES = {  # the first case tells misconceptions apart
     "micro-batches of 8 8 5 samples": [8, 8, 5],
     TIED: [4, 4, 4, 4],
     "of 9 and a single one": [9, 1],

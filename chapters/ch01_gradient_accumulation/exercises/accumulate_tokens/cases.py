@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from functools import partial
 
@@ -9,11 +9,11 @@ from coursekit.kit.single_rank import Alone
 
 from ..accumulation import HIDDEN, PADDING, accumulate, model_of
 
-WORDS = 8  # no sentence is as long
+WORDS = 8  # size of the vocabulary; no micro-batch is padded to this length
 
 TIED = "no padding, a weight is shared"
 
-SENTENCES = {  # the first tells misconceptions apart
+SENTENCES = {  # the first case tells misconceptions apart
     "sentences of 7 1 4, of 3, of 2 2 tokens": [[7, 1, 4], [3], [2, 2]],
     TIED: [[4, 4], [4, 4]],
     "a single micro-batch, with padding": [[6, 2, 3]],
@@ -27,12 +27,12 @@ def make_model(is_tied=False):
 
 
 def sentences_of(lengths):
-    source = torch.Generator().manual_seed(8 + len(lengths))  # wrong counts differ in the first
+    source = torch.Generator().manual_seed(8 + len(lengths))  # the first case tells counts apart
     return [rectangle(some, source) for some in lengths]
 
 
 def rectangle(lengths, source):
-    """Sentences padded to the longest, at least 2; the padded tokens are 0, their targets −100."""
+    """Draw sentences padded to the longest, at least 2; padded tokens are 0, their targets −100."""
     shape = len(lengths), max(*lengths, 2)
     tokens, targets = (torch.randint(WORDS, shape, generator=source) for _ in range(2))
     for row, length in enumerate(lengths):

@@ -1,4 +1,4 @@
-"""Gradients of sentences, where each token counts the same."""
+"""Gradients of sentences in which every token counts the same."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -55,7 +55,7 @@ def why(rows) -> dict:
 
 
 def loss_of(rows, of_logits, of_targets):
-    """The summed cross-entropy of what is made of the logits and of the targets."""
+    """Return the summed cross-entropy of `of_logits(logits)` and `of_targets(targets)`."""
     return sum(
         F.cross_entropy(of_logits(rows.model(tokens)), of_targets(targets), reduction="sum")
         for tokens, targets in rows.pieces
@@ -63,7 +63,7 @@ def loss_of(rows, of_logits, of_targets):
 
 
 def reshape_to_rows(x):
-    """A row of WORDS numbers for each token, in the order in which they are."""
+    """Reshape to one row of WORDS numbers per token, in the given order."""
     return x.reshape(-1, WORDS)
 
 
@@ -73,7 +73,7 @@ def flatten_targets(x):
 
 SHIFTED = "targets are the next tokens already: logits and targets are not to be shifted"
 
-OTHER_LOSSES = {  # what was misunderstood: what it makes of logits, and of targets
+OTHER_LOSSES = {  # {misconception: (function of the logits, function of the targets)}
     SHIFTED: (lambda x: reshape_to_rows(x[:, :-1]), lambda x: x[:, 1:].flatten()),
     "logits and targets are in different orders: flatten both as they are, sentence after "
     "sentence, and transpose neither": (

@@ -4,7 +4,7 @@ from coursekit.kit import Formula
 
 from .truth import MISTAKES, differentiate_loss
 
-HOUSES = [  # one is predicted above its price, one has more digits than are printed
+HOUSES = [  # one prediction is above the price, one has more digits than are printed
     (3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3125, -0.8125, 1.25), (0, 3, 2, -1.5, 1.25, -0.5),
 ]  # fmt: skip
 
@@ -19,7 +19,7 @@ THREE = "return the three numbers alone, in the order w1, w2, b: `return â€¦, â€
 
 
 def explain(found, case) -> str:
-    """What no function can tell: another number of values, or values that are nearly right."""
+    """Diagnose answers that match no mistake: another number of values, or nearly right ones."""
     got, wanted = found[case][0], EXERCISE.truth(*EXERCISE.cases[case][0])
     if len(got) != 3:
         return THREE

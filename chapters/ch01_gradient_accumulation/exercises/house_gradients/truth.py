@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -14,12 +14,12 @@ def error(x1, x2, price, w1, w2, b) -> float:
 
 
 def slopes_of(distance, *house) -> list[float]:
-    """As if the prediction were at this distance from the price."""
+    """Return the gradients as if the prediction were at this distance from the price."""
     return [2 * distance * x for x in (*house[:2], 1)]
 
 
 def change_gradients(gradients_of):
-    """A wrong function, from one of the right gradients and the weights."""
+    """Return a wrong function made of `gradients_of(right gradients, weights)`."""
     return lambda *house: gradients_of(differentiate_loss(*house), house[3:])
 
 

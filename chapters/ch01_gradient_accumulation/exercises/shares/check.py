@@ -1,4 +1,4 @@
-"""How much the mean of each micro-batch counts."""
+"""The factor with which the mean of each micro-batch counts."""
 
 from coursekit.kit import Formula
 from coursekit.kit.results import equal
@@ -17,7 +17,7 @@ IN_FLOAT32 = (
 
 
 def same(got, wanted) -> bool:
-    """Equal but for the rounding of float64: losses in float64 are multiplied by these."""
+    """Return whether factors, which multiply float64 losses, are equal up to float64's rounding."""
     if not equal(got, wanted):
         return False
     numbers = got if isinstance(got, list) else [got]

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -10,18 +10,18 @@ LESS = "upside down: a larger micro-batch has to count more, not less"
 
 
 def effects(sizes) -> list[float]:
-    """By how much the mean over all samples grows if one micro-batch's mean grows by one."""
+    """Return the growth of the mean over all samples if one micro-batch's mean grows by one."""
     owners = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return [(owners == i).double().mean().item() for i in range(len(sizes))]
 
 
 def each(factor):
-    """A wrong function, from one of a size and all sizes."""
+    """Return a wrong function whose factors are `factor(size, all sizes)`."""
     return lambda sizes: [factor(size, sizes) for size in sizes]
 
 
 def use_running_totals(factor):
-    """The same, from one of a size, the samples up to there, and all samples."""
+    """Return a wrong function whose factors are `factor(size, samples so far, all samples)`."""
     return lambda sizes: [
         factor(size, sum(sizes[: i + 1]), sum(sizes)) for i, size in enumerate(sizes)
     ]

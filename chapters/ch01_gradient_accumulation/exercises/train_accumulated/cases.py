@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.nn.functional as F
@@ -30,10 +30,10 @@ def flat(model):
 
 
 def walk(groups, scale=1.0, keep=lambda number: False, share=lambda place: 1.0):
-    """Where the weights end if each step goes along the summed gradients of a group.
+    """Return the final weights if each step goes along the summed gradients of a group.
 
-    keep   takes the number of a step: whether it also goes along what the step before it did
-    share  takes the place of a micro-batch in its group: how much it counts
+    keep   takes the number of a step, returns whether it adds the previous step's gradients
+    share  takes the place of a micro-batch in its group, returns the factor of its loss
     """
     model, kept = small_model(), None
     for number, group in enumerate(groups):
@@ -67,7 +67,7 @@ def train(answer, number, every):
 
 
 def measure(answer, make, arguments, pieces):
-    """The loop with all micro-batches in one step, called like exercise accumulate."""
+    """Measure the loop with all micro-batches in one step, called like exercise accumulate."""
 
     def accumulate(model, loss_fn, micro_batches):
         optimizer = torch.optim.SGD(model.parameters(), lr=RATE)

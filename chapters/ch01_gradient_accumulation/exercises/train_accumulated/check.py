@@ -1,4 +1,4 @@
-"""A loop that steps after several micro-batches."""
+"""A training loop that steps after several micro-batches."""
 
 from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone

@@ -15,7 +15,7 @@ from .truth import truth
 
 
 def where_it_came_from(trial, place, index):
-    """(rank, k) whose chunk k this is; None if it is nobody's."""
+    """Return the (rank, k) whose original chunk k is now at `index`; None if there is none."""
     for other, tensors in enumerate(trial.before):
         for k, tensor in enumerate(tensors):
             if tensor.numel() and same(trial.after[place][index], tensor):
@@ -24,7 +24,7 @@ def where_it_came_from(trial, place, index):
 
 
 def some_chunks_missing(trial) -> str:
-    """An all-gather that stops early: chunks still hold what they held before."""
+    """Diagnose an all-gather that stops early, so that chunks still hold their old values."""
     n = trial.case.n
     missing = [
         [k for k in range(n) if where_it_came_from(trial, place, k) == (place, k) != (k, k)]
@@ -39,7 +39,7 @@ def some_chunks_missing(trial) -> str:
 
 
 def wrong_place_in_list(trial) -> str:
-    """An all-gather that files chunks where they do not belong, or passes on the wrong one."""
+    """Diagnose an all-gather that files chunks under a wrong index or passes on the wrong one."""
     n = trial.case.n
     for place in range(n):
         for index in range(n):
@@ -54,7 +54,7 @@ def wrong_place_in_list(trial) -> str:
 
 
 def begins_with_another_chunk(trial) -> str:
-    """Played: each step sends one chunk less, but the first one is not the rank's own."""
+    """Diagnose, by simulation, a ring whose first chunk is not the rank's own."""
     n = trial.case.n
     for shift in range(1, n):
         held = [list(tensors) for tensors in trial.before]

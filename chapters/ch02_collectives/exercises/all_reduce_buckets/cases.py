@@ -1,4 +1,4 @@
-"""What the collective is tried on."""
+"""The inputs on which the collective is tried."""
 
 import torch
 
@@ -6,7 +6,7 @@ from coursekit.kit.collective_exercise import Task, fine_numbers
 
 
 class Buckets(Task):
-    """Of 720, 24, 400, 8, 160, … bytes, or of half of that in float32."""
+    """Tensors of 720, 24, 400, 8, 160, … bytes, or of half as many in float32."""
 
     LENGTHS = (90, 3, 50, 1, 20, 20, 20, 30, 4, 200, 7, 150)
 
@@ -26,5 +26,5 @@ class Buckets(Task):
 
 
 def bucket_bytes(case) -> int:
-    """In each dtype one bucket is exactly full: of one tensor, or of several."""
+    """Return a limit that one bucket fills exactly, in each dtype: with one tensor or several."""
     return 572 if case.dtype == torch.float32 else 400

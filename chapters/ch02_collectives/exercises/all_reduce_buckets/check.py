@@ -29,7 +29,7 @@ CASES = [
 
 
 def buckets_of(sizes, limit) -> list[list[int]]:
-    """Who is with whom if each takes the last bucket, or begins one: the tensors' numbers."""
+    """Return the tensors' indices in each bucket if only the last bucket may take a tensor."""
     buckets = []
     for number, size in enumerate(sizes):
         if not buckets or sum(sizes[k] for k in buckets[-1]) + size > limit:
@@ -54,7 +54,7 @@ def pieces(size, limit) -> list[int]:
 
 
 def fill_by_running_total(sizes, limit) -> list[list[int]]:
-    """Where the bytes of all tensors so far are counted, not those of the open bucket."""
+    """Fill buckets as if the bytes of all tensors so far counted, not those of the open bucket."""
     buckets, filled = [[]], 0
     for number, size in enumerate(sizes):
         if filled + size > limit:
@@ -75,7 +75,7 @@ def large_ones_alone(sizes, limit) -> list[list[int]]:
 
 
 def calls() -> list[tuple]:
-    """What the functions of sizes are asked: (sizes, limit, bytes of an element)."""
+    """Return the arguments for which functions are tabulated: (sizes, limit, bytes per element)."""
     found = []
     for case in EXERCISE.large:
         sizes = [case.dtype.itemsize * length for length in Buckets.LENGTHS[: case.length]]
@@ -90,7 +90,7 @@ def full_buckets(sizes, limit, itemsize) -> list[int]:
 
 @tabulate(calls)
 def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
-    """{what an answer has misunderstood: the sizes of its buckets}."""
+    """Return {misconception: the sizes of its buckets}."""
 
     def sum_buckets(buckets, sizes=sizes):
         return [sum(sizes[k] for k in bucket) for bucket in buckets]
@@ -175,7 +175,7 @@ def diagnose_bucket_order(trial) -> str:
 
 
 def is_sent_for(buckets, sent, itemsize) -> bool:
-    """Whether a ring of two ranks sends these bytes for these buckets: it may pad its chunks."""
+    """Return whether a ring of 2 ranks, which may pad chunks, sends these bytes for the buckets."""
     pair = 2 * itemsize
     padded = [-(-size // pair) * pair for size in buckets]
     return sorted(sent) in (sorted(buckets), sorted(padded))
@@ -185,7 +185,7 @@ def need_full_buckets(trial):
     sizes, limit = [x.nbytes for x in trial.before[0]], bucket_bytes(trial.case)
     itemsize = trial.before[0][0].element_size()
     wanted = full_buckets(sizes, limit, itemsize)
-    sends = trial.sends(0)  # with 2 ranks two for each bucket: together they are as long as it is
+    sends = trial.sends(0)  # with 2 ranks two per bucket, together as long as the bucket
     got = [a.sent_bytes + b.sent_bytes for a, b in zip(sends[::2], sends[1::2])]
     known = ways(sizes, limit, itemsize)
     why = next((why for why, way in known.items() if is_sent_for(way, got, itemsize)), "")

@@ -1,4 +1,4 @@
-"""What is right."""
+"""The right results."""
 
 from coursekit.kit.collective_exercise import total
 

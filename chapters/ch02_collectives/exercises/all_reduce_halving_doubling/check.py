@@ -1,4 +1,4 @@
-"""An all-reduce that halves the tensor, and doubles what is finished."""
+"""An all-reduce by recursive halving and doubling."""
 
 from math import log2
 
@@ -40,7 +40,7 @@ ONCE = "with 2 ranks it is right, with {n} it is not: "
 
 
 def cut(length, rounds) -> list[tuple[int, int]]:
-    """The parts that are open if a tensor is halved in all ways, as often as there are rounds."""
+    """Return the (start, end) of each part if a tensor and its parts are halved in each round."""
     parts = [(0, length)]
     for _ in range(rounds):
         parts = [part for a, b in parts for part in ((a, (a + b) // 2), ((a + b) // 2, b))]
@@ -48,14 +48,14 @@ def cut(length, rounds) -> list[tuple[int, int]]:
 
 
 def check_part_sums(trial, place) -> list[bool]:
-    """Of each of the n parts that halving makes, whether this rank has its sum."""
+    """Return, for each of the n parts that halving makes, whether this rank has its sum."""
     got, wanted = trial.after[place][0].view(-1), trial.truth(place)[0].view(-1)
     parts = cut(len(got), int(log2(trial.case.n)))
     return [same(got[a:b], wanted[a:b]) for a, b in parts if a < b]
 
 
 def only_the_first_half(trial) -> str:
-    """The reduce-scatter alone."""
+    """Diagnose an answer that ends after the reduce-scatter."""
     n = trial.case.n
     if n == 1 or trial.before[0][0].numel() < n:
         return ""
@@ -68,7 +68,7 @@ def only_the_first_half(trial) -> str:
 
 
 def one_round_is_missing(trial) -> str:
-    """Some have the sum of half of the tensor, or each a sum over half of the ranks."""
+    """Diagnose a missing round: each rank has the sum of several parts, but not of all."""
     n = trial.case.n
     if n < 4 or trial.before[0][0].numel() < n:
         return ""
@@ -83,7 +83,7 @@ def one_round_is_missing(trial) -> str:
 
 
 def diagnose_late_adds(trial) -> str:
-    """Where what came in was added in the second half, too."""
+    """Diagnose an answer that adds the received numbers in the second half, too."""
     n = trial.case.n
     for place in range(n):
         got, wanted = trial.after[place][0].view(-1), trial.truth(place)[0].view(-1)
@@ -97,7 +97,7 @@ def diagnose_late_adds(trial) -> str:
 
 
 def halves_mixed_up(trial) -> str:
-    """With two ranks: a half to which the other rank's other half was added."""
+    """Diagnose, with two ranks, a half to which the partner's other half was added."""
     if trial.case.n != 2 or trial.before[0][0].numel() < 4:
         return ""
     for place in (0, 1):
@@ -115,7 +115,7 @@ def halves_mixed_up(trial) -> str:
 
 
 def diagnose_early_overwrite(trial) -> str:
-    """With two ranks: some have each other's numbers, and no sum."""
+    """Diagnose, with two ranks, halves that hold the partner's numbers instead of a sum."""
     if trial.case.n != 2 or trial.before[0][0].numel() < 4:
         return ""
     for place in (0, 1):
@@ -131,7 +131,7 @@ def diagnose_early_overwrite(trial) -> str:
 
 
 def only_pairs_are_right(trial) -> str:
-    """The last resort: two ranks are tried first."""
+    """Diagnose, as a last resort, any error with 4 or more ranks, because 2 are tried first."""
     n = trial.case.n
     if n < 4 or trial.case.is_group:
         return ""
@@ -142,7 +142,7 @@ def only_pairs_are_right(trial) -> str:
 
 
 def need_few_of_both(trial):
-    """The bytes of a ring, in 2 log2(n) messages."""
+    """Require of each rank as many bytes as in a ring, in 2 log2(n) messages."""
     n, nbytes = trial.case.n, trial.before[0][0].nbytes
     least, rounds = 2 * (n - 1) / n * nbytes, 2 * int(log2(n))
     counts = [len(trial.sends(place)) for place in range(n)]
@@ -164,7 +164,7 @@ def need_few_of_both(trial):
 
 
 def other_numbers(trial, sent, least) -> str:
-    """Of the small case, tried last: the algorithm is right, but not what it sends."""
+    """Diagnose wrong bytes in the small case, which is tried last: the algorithm is right."""
     if trial.case.length == LARGE:
         return ""
     if all(is_near(count, 2 * least) for count in sent):
@@ -220,7 +220,7 @@ NO_PARTNER = (
 
 
 class PairsAlone(Collective):
-    """A collective that refuses numbers of ranks that are no power of two."""
+    """A collective that has to refuse numbers of ranks that are not a power of two."""
 
     def examine(self, answer):
         yield from super().examine(answer)

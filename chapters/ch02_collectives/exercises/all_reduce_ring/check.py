@@ -41,7 +41,7 @@ def only_some_have_the_sum(trial) -> str:
 
 
 def only_own_chunk_is_summed(trial) -> str:
-    """The first half of an all-reduce."""
+    """Diagnose an answer that ends after the reduce-scatter."""
     n = trial.case.n
     if n == 1:
         return ""
@@ -58,7 +58,7 @@ def only_own_chunk_is_summed(trial) -> str:
 
 
 def diagnose_early_gather(trial) -> str:
-    """The second half alone, or first."""
+    """Diagnose an all-gather that comes first, or without a reduce-scatter."""
     n = trial.case.n
     for place in range(n):
         got = trial.after[place][0].view(-1).tensor_split(n)
@@ -72,7 +72,7 @@ def diagnose_early_gather(trial) -> str:
 
 
 def last_elements_left_out(trial) -> str:
-    """Lengths that n does not divide."""
+    """Diagnose a remainder that is not summed, at a length that n does not divide."""
     n, length = trial.case.n, trial.before[0][0].numel()
     if n == 1 or length % n == 0:
         return ""
@@ -88,7 +88,7 @@ def last_elements_left_out(trial) -> str:
 
 
 def diagnose_uneven_length(trial) -> str:
-    """Of a length that n does not divide; those that it divides come before."""
+    """Diagnose an unchanged x whose length n does not divide; other lengths are tried first."""
     said, length = changes_nothing(trial), trial.before[0][0].numel()
     if not said or trial.case.members or length % trial.case.n == 0:
         return ""
@@ -117,7 +117,7 @@ EXERCISE = Collective(
         sum_of_the_wrong_ranks,
     ],
     large=[
-        Case(3, length=9),  # where the calls alone are looked at
+        Case(3, length=9),  # small, so bytes are counted from the calls
         *(Case(n, length=LARGE) for n in (4, 2)),
         Case(3, length=LARGE, dtype=torch.float32),
     ],

@@ -4,7 +4,7 @@ from coursekit.kit import Formula
 
 from .truth import MISTAKES, seconds
 
-SIZES = [  # n, bytes, alpha, B
+SIZES = [  # (n, bytes, alpha, B)
     (8, 8e6, 1e-4, 1e9),
     (4, 7.0, 1e-3, 1e3),
     (5, 3e7, 2e-4, 5e8),

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import ceil, floor, log2
 
@@ -6,7 +6,7 @@ from coursekit.kit.message_costs import rounds_of_tree, steps_round_ring
 
 
 def messages(how, n) -> int:
-    """That follow each other: until everything is summed, and until everybody has it."""
+    """Return the number of successive messages until all is summed and every rank has the sum."""
     return 2 * (steps_round_ring(n) if how == "ring" else rounds_of_tree(n))
 
 
@@ -19,7 +19,7 @@ def seconds(how, n, x, alpha, B) -> float:
 
 
 def replace_tree_rounds(rounds):
-    """A wrong function, from how many rounds both trees together are to have."""
+    """Return a wrong function in which both trees together have `rounds(n)` rounds."""
     return lambda how, n, x, alpha, B: (
         seconds(how, n, x, alpha, B) if how == "ring" else rounds(n) * (alpha + x / B)
     )

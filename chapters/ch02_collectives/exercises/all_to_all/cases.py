@@ -1,4 +1,4 @@
-"""What the collective is tried on."""
+"""The inputs on which the collective is tried."""
 
 import torch
 
@@ -6,7 +6,7 @@ from coursekit.kit.collective_exercise import Task, fine_numbers
 
 
 class AllToAll(Task):
-    """The outputs, then the inputs."""
+    """A list of n outputs, followed by n inputs."""
 
     def inputs(self, place, case):
         def length(sender, receiver):

@@ -1,4 +1,4 @@
-"""Each rank has something for each other."""
+"""An all-to-all, in which each rank has a tensor for every other rank."""
 
 import torch
 
@@ -73,7 +73,7 @@ def inputs_changed(trial) -> str:
 
 
 def need_straight_messages(trial):
-    """Each piece goes straight to the rank that it is for."""
+    """Require that each piece goes straight to the rank that it is for."""
     n, chunk = trial.case.n, trial.before[0][-1].nbytes
     why = (
         "the result is right, but pieces travel that their receiver does not need, or that "
@@ -109,7 +109,7 @@ EXERCISE = Collective(
     large=[
         Case(4, length=LARGE // 4),
         Case(3, length=LARGE // 3, dtype=torch.float32),
-        Case(3, length=5, uneven=True, dtype=torch.float32),  # where the calls alone are looked at
+        Case(3, length=5, uneven=True, dtype=torch.float32),  # small: bytes counted from the calls
     ],
     need_cost=need_straight_messages,
     explain_hang=hang_between_neighbours,

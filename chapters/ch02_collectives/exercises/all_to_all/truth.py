@@ -1,4 +1,4 @@
-"""What is right."""
+"""The right results."""
 
 
 def truth(before, place, case):

@@ -17,7 +17,7 @@ from .truth import truth
 
 
 def diagnose_early_send(trial) -> str:
-    """A broadcast in which a rank passed on its own x."""
+    """Diagnose a broadcast in which a rank passed on its own x."""
     root = trial.case.root
     for place in range(trial.case.n):
         for other in range(trial.case.n):
@@ -31,7 +31,7 @@ def diagnose_early_send(trial) -> str:
 
 
 def some_left_out(trial) -> str:
-    """Some ranks have neither sent nor received."""
+    """Diagnose ranks that have neither sent nor received."""
     left = [place for place in range(trial.case.n) if not trial.calls[place]]
     if not left:
         return ""

@@ -8,7 +8,7 @@ ONE_FOR_EACH_MACHINE = "asked is one number for each machine: max(machine_of) + 
 
 
 def wrong_length(found, case) -> str:
-    """Of a list with another number of numbers."""
+    """Diagnose a list of the wrong length."""
     _, machine_of, _ = EXERCISE.cases[case][0]
     (got,) = found[case]
     if not isinstance(got, list) or len(got) == 1 + max(machine_of):

@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def where(order, machine_of) -> list[tuple[int, int]]:
-    """For each message of a step, the machines that it leaves and comes to."""
+    """Return (the machine that it leaves, the one that it enters) for each message of a step."""
     ring = zip(order, [*order[1:], order[0]])
     return [(machine_of[rank], machine_of[following]) for rank, following in ring]
 
@@ -16,7 +16,7 @@ def truth(order, machine_of, nbytes):
 
 
 def sum_outgoing_bytes(order, machine_of, links, bytes_of_link) -> list[float]:
-    """What leaves each machine if these are the links of the ring, and each carries so much."""
+    """Return the bytes that leave each machine if each link of the ring carries `bytes_of_link`."""
     totals = [0.0] * (1 + max(machine_of))
     for left, entered in links:
         if left != entered:
@@ -68,7 +68,7 @@ def one_half(order, machine_of, nbytes):
 
 
 def replace_link_bytes(of_each_link):
-    """The right links, and another number of bytes for each of them."""
+    """Return a wrong function with the right links and another number of bytes for each of them."""
 
     def mistaken(order, machine_of, nbytes):
         links = where(order, machine_of)

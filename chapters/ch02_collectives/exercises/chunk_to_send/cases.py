@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The diagnosis of an answer that is not an integer."""
 
 NOT_AN_INDEX = (
     "the number is looked up in a list of chunks, and a list takes whole numbers alone: 2, and not "

@@ -1,4 +1,4 @@
-"""Which chunk a rank sends in a step of the reduce-scatter round a ring."""
+"""The chunk that a rank sends in a step of the reduce-scatter round a ring."""
 
 from coursekit.protocol import Exercise
 

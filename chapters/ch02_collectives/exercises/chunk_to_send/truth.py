@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit import Wrong
 from coursekit.kit.formula import value_of
@@ -8,7 +8,7 @@ from .cases import NOT_AN_INDEX
 
 
 def chunk_from(case, answer, rank, step, n) -> int:
-    """The number of a chunk; raises `Wrong` if it is none that a list can be asked for."""
+    """Return the answer's chunk number; raise `Wrong` if it is not an integer."""
     case = f"{case}: chunk_to_send({rank}, {step}, {n})"
     got = value_of(answer, (rank, step, n))
     need_kind(case, got, 1)
@@ -18,8 +18,8 @@ def chunk_from(case, answer, rank, step, n) -> int:
 
 
 def play(sends, n):
-    """Play the reduce-scatter of these sends; raise `Wrong` at the first offence."""
-    has = [[{rank} for _ in range(n)] for rank in range(n)]  # whose numbers are in each chunk
+    """Simulate the reduce-scatter of these sends; raise `Wrong` at the first error."""
+    has = [[{rank} for _ in range(n)] for rank in range(n)]  # ranks whose numbers are in each chunk
     case = f"{n} ranks"
     for rank, of_rank in enumerate(sends):
         for step, chunk in enumerate(of_rank, start=1):

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import os
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from pedagogy_lib.measuring.recorder import measure
 
 class Case(NamedTuple):
     machines: int
-    ranks: int  # of each machine
+    ranks: int  # on each machine
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float64
     in_turns: bool = False  # rank 0 on machine 0, rank 1 on machine 1, …
@@ -46,7 +46,7 @@ class Case(NamedTuple):
         )
 
     def make_inputs(self) -> list[torch.Tensor]:
-        """What each rank has."""
+        """Return the tensor of each rank."""
         return [fine_numbers(rank, self.shape, self.dtype) for rank in range(self.n)]
 
 

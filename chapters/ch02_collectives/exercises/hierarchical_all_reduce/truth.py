@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import re
 from pathlib import Path
@@ -28,9 +28,9 @@ CASES = [
 
 LARGE = [Case(machines, ranks, (480_000,)) for machines, ranks in ((2, 2), (3, 2), (2, 3))]
 
-SMALL = Case(2, 2, (1200,), torch.float32)  # of the cost: here other numbers than those of x show
+SMALL = Case(2, 2, (1200,), torch.float32)  # tried for the cost, where extra numbers show
 
-TOLERANCE = 0.02  # of the bytes: a length need not divide
+TOLERANCE = 0.02  # share of the bytes, because chunks may differ in length
 
 
 def try_case(case, answer):
@@ -111,7 +111,7 @@ def cost(case, answer) -> str:
 
 
 def other_numbers(case, times) -> str:
-    """Of the small case, tried last: the steps are right, but not what they send."""
+    """Diagnose wrong bytes in the small case, which is tried last: the steps are right."""
     if case != SMALL:
         return ""
     if abs(times - 2) < 2 * TOLERANCE:

@@ -1,4 +1,4 @@
-"""What came of an all-reduce across machines, and which misconception a wrong result shows."""
+"""The verdict on an all-reduce across machines, and the misconceptions behind wrong results."""
 
 import torch
 
@@ -37,7 +37,7 @@ def need_by_hand(case, run):
 
 
 def whys(case, run):
-    """What a wrong result may come from, the most telling first; "" where it does not."""
+    """Yield possible causes of a wrong result, most specific first; "" where one does not apply."""
     found, before, total = run.values, case.make_inputs(), sum(case.make_inputs())
     yield diagnose_unchanged(case, found, before)
     yield another_multiple(case, found, total)
@@ -154,7 +154,7 @@ def right_on_some(case, found, total) -> str:
 
 
 def whose_numbers(case, found, before, total) -> str:
-    """Of the first chunk that is wrong: whose numbers are in it, and how often."""
+    """Describe whose numbers are in the first wrong chunk, and how often."""
     for rank, got in enumerate(found):
         for k in range(case.ranks):
             mine, right, *parts = (
@@ -173,7 +173,7 @@ def whose_numbers(case, found, before, total) -> str:
 
 
 def crossings(case, run) -> list[list[bool]]:
-    """Of each rank's messages, in their order: whether it goes to another machine."""
+    """Return, for each message of each rank in order, whether it goes to another machine."""
     return [
         [case.machine(call.peer) != case.machine(rank) for call in calls if call.name == "send"]
         for rank, calls in enumerate(run["answer"].calls)
@@ -181,7 +181,7 @@ def crossings(case, run) -> list[list[bool]]:
 
 
 def count_sent_bytes(case, run, across) -> list[int]:
-    """Bytes that each rank has sent to other machines, or to ranks of its own."""
+    """Return the bytes that each rank sent to other machines, or to ranks on its own machine."""
     return [
         sum(call.sent_bytes for call in calls if call.name == "send"
             and across == (case.machine(call.peer) != case.machine(rank)))

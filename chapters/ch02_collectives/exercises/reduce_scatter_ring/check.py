@@ -17,7 +17,7 @@ from .truth import truth
 
 
 def neighbours_chunk(trial) -> str:
-    """A reduce-scatter whose finished chunks are on other ranks than they should be."""
+    """Diagnose a reduce-scatter whose finished chunks are on the wrong ranks."""
     n = trial.case.n
     for shift in range(1, n):
         if all(

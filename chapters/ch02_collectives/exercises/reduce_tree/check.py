@@ -21,7 +21,7 @@ from .truth import truth
 
 
 def diagnose_overwrite(trial) -> str:
-    """A reduce that ends with one rank's numbers."""
+    """Diagnose a reduce that ends with another rank's numbers on the root."""
     root = trial.case.root
     for other, tensors in enumerate(trial.before):
         if other != root and same(trial.after[root][0], tensors[0]):
@@ -33,7 +33,7 @@ def diagnose_overwrite(trial) -> str:
 
 
 def diagnose_double_add(trial) -> str:
-    """What has come in, twice: received into x, and then `x += x`."""
+    """Diagnose received numbers that count twice: received into x, followed by `x += x`."""
     root, parts = trial.case.root, [tensors[0] for tensors in trial.before]
     times = contributions(trial.after[root][0], parts) if parts[0].numel() else None
     if not times or times[root] or set(times) != {0, 2}:

@@ -17,7 +17,7 @@ def how(name, n) -> str:
 
 
 def need_proportion(answer):
-    """Where n does not divide X; a tolerance for headers would hide it."""
+    """Check exactly where n does not divide X, as a tolerance for headers would hide rounding."""
     for name in COLLECTIVES:
         for n, x in UNEVEN:
             case, got = f"{name}, {n} ranks, X = {x:,} bytes", value_of(answer, (name, n, x))
@@ -40,8 +40,8 @@ def sum_sends(name, n, x) -> float:
 
 
 def sends_of(name, n, x) -> list[tuple]:
-    """What rank 0 sends in such a collective: (to whom, how much), one piece after another."""
-    to_each = [(peer, x / n) for peer in range(1, n)]  # of an all-to-all
+    """Return (receiver, bytes) of each piece that rank 0 sends in a collective, in order."""
+    to_each = [(peer, x / n) for peer in range(1, n)]
     round_the_ring = [(1, x / n) for _ in range(n - 1)]
     ways = {"all_reduce": round_the_ring * 2, "all_to_all": to_each}
     return ways.get(name, round_the_ring)
@@ -63,7 +63,7 @@ EXERCISE = Formula(
         f"{name}, {n} ranks, X = 2.4 MB": [(name, n, X)] for n in (4, 3, 2) for name in COLLECTIVES
     },
     truth=read_sent_bytes,
-    same=lambda got, wanted: isclose(got, wanted, rel_tol=0.01),  # headers travel, too
+    same=lambda got, wanted: isclose(got, wanted, rel_tol=0.01),  # messages have headers, too
     told=lambda calls, values: (
         f"{values[0] / 1e6:.2f} MB, {how(*calls[0][:2])} {read_sent_bytes(*calls[0]) / 1e6:.2f} MB"
     ),

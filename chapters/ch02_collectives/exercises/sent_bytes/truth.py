@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import ceil, log2
 
@@ -9,7 +9,7 @@ def share(name, n, x) -> float:
     return (n - 1) * x / n * (2 if name == "all_reduce" else 1)
 
 
-WHOLE = {  # what X is
+WHOLE = {  # the meaning of X
     "all_gather": "the whole result, of which a rank brings X / n",
     "reduce_scatter": "all that a rank has, of which each rank gets X / n",
     "all_to_all": "all that a rank has, of which each rank gets X / n",

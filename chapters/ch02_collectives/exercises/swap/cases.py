@@ -1,4 +1,4 @@
-"""What the collective is tried on."""
+"""The inputs on which the collective is tried."""
 
 import torch
 
@@ -9,7 +9,7 @@ from ..tasks import OneTensor
 
 
 class Swap(OneTensor):
-    """In a cell, and it returns its result."""
+    """One tensor, for an answer that takes no group and returns its result."""
 
     def inputs(self, place, case):
         x = super().inputs(place, case)[0]

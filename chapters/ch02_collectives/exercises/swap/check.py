@@ -1,4 +1,4 @@
-"""Neighbours swap their tensors."""
+"""A swap of tensors between neighbours."""
 
 import torch
 
@@ -72,7 +72,7 @@ NO_SUCH_PARTNER = (
 
 def need_one_message(trial):
     for place in range(trial.case.n):
-        count = len(trial.sends(place))  # 0 if another thread has sent it: that is not seen
+        count = len(trial.sends(place))  # 0 if another thread has sent it, which is not observed
         what = f"rank {place} sent {messages(count)}; one is enough"
         need_cost(trial, count <= 1, what, ONCE)
         sent, whole = trial.sent_bytes[place], trial.before[place][0].nbytes

@@ -1,3 +1,3 @@
-"""What the cases and the truth share."""
+"""The parts that the check and the truth share."""
 
-MEGABYTES, SPEED = 5.0, 1.6  # which does not divide it
+MEGABYTES, SPEED = 5.0, 1.6  # MB and MB/s; the speed does not divide the size

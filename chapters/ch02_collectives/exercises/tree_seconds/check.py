@@ -1,4 +1,4 @@
-"""A file to everybody along a tree."""
+"""The seconds in which a file reaches all computers along a tree."""
 
 from coursekit.kit import Formula
 from pedagogy_lib.basics.units import format_count

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -10,11 +10,11 @@ from ..micro_batches import format_micro_batches, pieces_of
 from ..state_snapshot import StateSnapshot
 from .forward_count import count_held_forwards
 
-CALLS = (4, 1, 2)  # micro-batches of each
+CALLS = (4, 1, 2)  # micro-batches of each call
 
 
 def accumulate(answer, group, case):
-    """The gradients after each call, the most samples at a time, and how often one went back."""
+    """Return the gradients after each call, and how the micro-batches went through the model."""
     rank, n = dist.get_rank(), dist.get_world_size()
     ddp, found, samples, backwards = DistributedDataParallel(model_of(rank)), {}, [], []
     next(ddp.parameters()).register_post_accumulate_grad_hook(backwards.append)

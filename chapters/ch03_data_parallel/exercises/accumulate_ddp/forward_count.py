@@ -1,4 +1,4 @@
-"""How many forwards of a model hold their activations at the same time."""
+"""A count of the forwards of a model that hold their activations at the same time."""
 
 import weakref
 
@@ -6,16 +6,16 @@ from torch.autograd.graph import saved_tensors_hooks
 
 
 class SavedTensor:
-    """What autograd keeps of a forward, until it lets go of it."""
+    """A tensor that autograd saves in a forward, alive until autograd frees it."""
 
     def __init__(self, tensor):
         self.tensor = tensor
 
 
 def count_held_forwards(module) -> list[int]:
-    """Gets at each forward how many of them are held then, itself among them.
+    """Return a list that gets, at each forward, how many are held then, including itself.
 
-    What autograd saves is wrapped. A backward lets go of it, unless it retains the graph.
+    Tensors that autograd saves are wrapped. A backward frees them, unless it retains the graph.
     """
     found, forwards, open_ = [], [], []
 

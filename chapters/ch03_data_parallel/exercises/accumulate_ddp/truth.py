@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.reference_training import WRONG_LOSSES, model_of, uneven_loss
 
@@ -6,7 +6,7 @@ from ..micro_batches import pieces_of
 from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import CALLS, name_of
 
-SAMPLES = 4  # of a micro-batch
+SAMPLES = 4  # per micro-batch
 
 CAUSE = (
     ". DistributedDataParallel averages in a backward whose forward went through `ddp`, and was "
@@ -17,7 +17,7 @@ NOT_AVERAGED = ("nothing is averaged", "the last micro-batch is not averaged")
 
 
 def tables(trial, loss_fn=uneven_loss):
-    """{call: the gradients of all ranks' micro-batches, (ranks, micro-batches, parameters)}."""
+    """Return {call: gradients of micro-batches, (ranks, micro-batches, parameters)}."""
     return {name_of(number): table_of(model_of(), pieces_of(trial.n, step, number), loss_fn)
             for step, number in enumerate(CALLS)}  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -9,16 +9,16 @@ from ..large_models import cost_of_layers
 from ..micro_batches import pieces_of
 from ..state_snapshot import StateSnapshot
 
-STEPS, LEFT = 3, 0.125  # what an earlier backward has left in every `.grad`
+STEPS, LEFT = 3, 0.125  # LEFT is in every `.grad`, from an earlier backward
 
 
 def take_steps(answer, group, case):
-    """The weights after each step, and the gradients that each has found."""
+    """Return the weights after each step, and the gradients that each step has found."""
     (number,) = case.args
     rank, n, model, weights = dist.get_rank(), dist.get_world_size(), model_of(), []
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
     followed, touched = note_gradients(optimizer, model), []
-    for parameter in model.parameters():  # whatever is in `.grad` before
+    for parameter in model.parameters():  # old values must not count
         parameter.grad = torch.full_like(parameter, LEFT)
     for step in range(STEPS):
         pieces = pieces_of(n, step, number)[rank]

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from torch import nn
 
@@ -21,7 +21,7 @@ def list_found(case):
 
 
 def steps_alone(trial) -> list:
-    """Of one process: a table of gradients (ranks, micro-batches, parameters), mean and weights."""
+    """Return one process's steps: gradients (ranks, micro-batches, parameters), mean, weights."""
     model, found = model_of(), []
     for step in range(STEPS):
         table = table_of(model, pieces_of(trial.n, step, *trial.case.args))
@@ -44,7 +44,7 @@ def mistakes(trial, place):
         for why, share in shares(n, number).items()
     } | {
         why: [table_of(model_of(), pieces_of(n, 0, number), loss_fn).mean((0, 1)), *right[1:]]
-        for why, loss_fn in WRONG_LOSSES.items()  # looked at is the first step
+        for why, loss_fn in WRONG_LOSSES.items()  # only the first step is looked at
     } | {
         "all ranks follow rank 0's gradient: the samples of the others count nothing":
             [table[0].mean(0) for table in tables],
@@ -55,7 +55,7 @@ def mistakes(trial, place):
 
 
 def describe_replica_gap(trial, place=0) -> str:
-    """How far the replicas are from each other; if they agree, how far from one process."""
+    """Describe how far the replicas are from each other or, if they agree, from one process."""
     for step, (_, _, alone) in enumerate(steps_alone(trial)):
         after = [of.weights[step] for of in trial]
         apart = next((rank for rank in range(trial.n) if not close(after[rank], after[0])), None)

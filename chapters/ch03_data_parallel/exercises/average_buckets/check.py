@@ -5,7 +5,7 @@ from coursekit.kit import first_true
 from ..mean_gradients import make_averaging_exercise
 from .cases import buckets_of
 
-NUMBER_OF_BUCKETS = 5  # no power of a number of ranks
+NUMBER_OF_BUCKETS = 5  # not a power of any number of ranks
 
 
 def why_other_count(count, gradients) -> str:

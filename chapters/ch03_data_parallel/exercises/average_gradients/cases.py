@@ -1,4 +1,4 @@
-"""What the answer is given."""
+"""The argument of the answer."""
 
 
 def whole_model(model):

@@ -1,11 +1,11 @@
-"""Gradients averaged, each by itself."""
+"""Gradients averaged one at a time."""
 
 from ..mean_gradients import make_averaging_exercise
 from .cases import whole_model
 
 
 def why_so_many_calls(count, gradients) -> str:
-    if count > gradients + 1:  # one more may ask who has None
+    if count > gradients + 1:  # one more may ask which ranks have None
         return f"one for each of {gradients} parameters is enough; each call costs a latency"
     return ""
 

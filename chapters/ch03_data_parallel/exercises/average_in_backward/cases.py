@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 import time
@@ -20,12 +20,12 @@ BACKWARDS = ("the first backward", "the second, which adds to it")
 
 
 def run_backwards(answer, group, case):
-    """For each backward: what is in `.grad`, and what has changed."""
+    """Return the gradients of each backward, and whatever else the answer has changed."""
     (is_frozen,), rank = case.args, dist.get_rank()
     model = own_model(rank, is_frozen)
     trained = [p for p in model.parameters() if p.requires_grad]
     requests, ready = AllRequests(), []
-    for p in trained:  # before the answer's hooks, so that it is noted what came before
+    for p in trained:  # before the answer's hooks, to note the requests made until then
         p.register_post_accumulate_grad_hook(lambda _: ready.append(len(requests.made)))
     alone, patches = StateSnapshot(model, weights=True), what_is_patched(model)
     answer(model)
@@ -37,7 +37,7 @@ def run_backwards(answer, group, case):
         batch, before = batch_of(rank, number), flat(model.parameters())
         dist.barrier()
         if rank and not (number or is_frozen):
-            time.sleep(0.2)  # who does not wait for the others shows
+            time.sleep(0.2)  # so that it shows if an answer does not wait
         with measure_answer(), requests if not number else contextlib.nullcontext():
             F.mse_loss(model(batch[0]), batch[1]).backward()
         found["grad"][name] = grad = gradients_of(trained)
@@ -45,12 +45,12 @@ def run_backwards(answer, group, case):
         dist.barrier()
         time.sleep(0.02)
         found["late"] |= not close(gradients_of(trained), grad)
-    found["ready"] = ready[: len(trained)]  # of the first backward
+    found["ready"] = ready[: len(trained)]  # in the first backward
     return found | ({} if is_frozen else cost_of_backward(answer, rank))
 
 
 def what_is_patched(model) -> dict:
-    """What a hook does not need: the functions that everybody's backwards, and forwards, go by."""
+    """Return the functions that all backwards and forwards use, which no hook needs to patch."""
     return {
         "torch.Tensor.backward": torch.Tensor.backward,
         "torch.autograd.backward": torch.autograd.backward,

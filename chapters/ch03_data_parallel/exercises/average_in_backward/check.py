@@ -1,4 +1,4 @@
-"""Gradients that are averaged by a hook on each of them."""
+"""Gradients that are each averaged by a hook."""
 
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.reference_training import one_exchange
@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
               "frozen parameters stay frozen: they have no gradient, and need no hook"),
         Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
               why_moved),
-        leaves_alone,  # of other weights, the gradients are other ones
+        leaves_alone,  # before the gradients, which depend on the weights
         check_sent_once,
         never("late", "`.grad` changes after backward() has returned",
               "it is right a little later: backward() has returned before the exchange was over. "

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -18,7 +18,7 @@ from .two_biases_truth import BOTH_BIASES
 
 @cache
 def gradients_known(case, place) -> dict:
-    """A rank's own gradients in each backward; of large layers, too."""
+    """Return a rank's own gradients in each backward and, if nothing is frozen, of large layers."""
     (is_frozen,) = case.args
     model = own_model(place, is_frozen)
     own = {name: slopes(model, batch_of(place, number)) for number, name in enumerate(BACKWARDS)}
@@ -30,7 +30,7 @@ def list_found(case):
 
 
 def map_backwards(trial, of_backward, adds=True):
-    """{backward: of_backward(its name, the mean over the ranks)}; the second adds to a mean."""
+    """Return {backward: of_backward(name, mean over the ranks)}; the second adds to a mean."""
     means = {name: sum(of.own[name] for of in trial) / trial.n for name in BACKWARDS}
     first, second = (of_backward(name, mean) for name, mean in means.items())
     return dict(zip(BACKWARDS, (first, second + adds * means[BACKWARDS[0]])))
@@ -43,7 +43,7 @@ def mean(trial, place):
 def mistakes(trial, place):
     own = trial[place].own
     index = torch.arange(len(own[BACKWARDS[0]]))
-    is_last, is_layer = index.flip(0) == 0, index.flip(0) <= HIDDEN  # the last one
+    is_last, is_layer = index.flip(0) == 0, index.flip(0) <= HIDDEN  # the last layer
     why_untouched = first_true({
         "each rank still has its own gradient. What a hook does to a copy, or to a name, does not "
         "reach `.grad`; if register_hook has registered it, what it returns does":
@@ -99,7 +99,7 @@ def mistakes(trial, place):
 
 
 def why_two_biases(trial) -> str:
-    """Where gradients are right but for those that autograd passes on as one tensor."""
+    """Diagnose gradients that are right except for those that autograd passes on as one tensor."""
     others = torch.ones_like(trial[0].own[BACKWARDS[0]], dtype=torch.bool)
     others[BOTH_BIASES] = False
     return first_true({
@@ -111,7 +111,7 @@ def why_two_biases(trial) -> str:
 
 
 def check_sent_once(trial):
-    """No other collective goes with an all-reduce; looked at where the gradients are right."""
+    """Raise `Wrong` if gradients are right, but other collectives send them besides all-reduces."""
     names = {call.name for calls in trial.calls for call in calls}
     others, most = sorted(names - {"all_reduce"}), one_exchange(trial, 0)
     is_right = all(close(of.grad, mean(trial, place)) for place, of in enumerate(trial))
@@ -126,7 +126,7 @@ def check_sent_once(trial):
 
 @complains
 def check_early_sends(trial):
-    """When a gradient is ready, those before it have begun to travel; one may be late."""
+    """Complain if more than one earlier gradient is not yet sent when a gradient is ready."""
     for place, of in enumerate(trial):
         for number, begun in enumerate(of.ready):
             if begun < number - 1:
@@ -148,7 +148,7 @@ def describe_norms(trial, place) -> str:
 
 
 def why_moved(trial, place) -> str:
-    first = BACKWARDS[0]  # the second one has come with other weights
+    first = BACKWARDS[0]  # the second backward used other weights
     return first_true({
         "the gradients are right; the weights are not to be averaged, and not in a backward":
             close(trial[place].grad[first], mean(trial, place)[first]),

@@ -1,4 +1,4 @@
-"""A model whose gradients come in another order than it lists its parameters."""
+"""A model whose gradients become ready in another order than it lists its parameters."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from coursekit.kit.reference_training import HIDDEN, model_of
 
 
 class TwoBiases(nn.Module):
-    """Adds two biases; autograd passes one tensor on to both as their gradient."""
+    """A layer that adds two biases; autograd passes one tensor on to both as their gradient."""
 
     def __init__(self):
         super().__init__()
@@ -20,7 +20,7 @@ class TwoBiases(nn.Module):
 
 
 class OtherOrder(nn.Sequential):
-    """Lists two biases first, and adds them after its first layer: their gradients come sooner."""
+    """Layers whose biases are listed first but used second, so their gradients are ready sooner."""
 
     def forward(self, x):
         biases, first, *others = self
@@ -30,7 +30,7 @@ class OtherOrder(nn.Sequential):
 
 
 def own_model(rank, is_frozen):
-    """Other weights on each rank, so that it shows if they travel."""
+    """Return a model with other weights on each rank, so that it shows if they travel."""
     model = OtherOrder(TwoBiases(), *model_of(rank + 1))
     model[1].weight.requires_grad_(not is_frozen)
     return model

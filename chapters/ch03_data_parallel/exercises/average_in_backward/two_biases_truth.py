@@ -1,5 +1,5 @@
-"""What is right, and what mistakes give: see two_biases.py."""
+"""The place of the two biases of two_biases.py among all gradients."""
 
 from coursekit.kit.reference_training import HIDDEN
 
-BOTH_BIASES = slice(2 * HIDDEN)  # of all
+BOTH_BIASES = slice(2 * HIDDEN)

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ PADDING = -100
 
 WORDS, HIDDEN, LARGE = 7, 3, 400
 
-# For each rank its micro-batches: the lengths of their sentences, 0 is one of padding alone.
+# For each micro-batch of each rank, the lengths of its sentences; 0 is one of padding only.
 THREE_EACH = [[[7, 1], [3, 5, 2], [6]], [[1, 2], [1], [2, 2]]]
 
 RANK_OF_PADDING = [[[4, 2], [5]], [[0], [0, 0]], [[1], [2, 3, 1]]]
@@ -21,9 +21,9 @@ ENDS_WITH_PADDING = [[[3, 1], [0, 0], [0]], [[6, 6], [2], [4, 1]]]
 
 SINGLE = [[[2]], [[5, 3]]]
 
-MANY = [[[1500, 1501]], [[8]]]  # more than a number of float16 counts one by one
+MANY = [[[1500, 1501]], [[8]]]  # more than float16 can count one by one
 
-OF_LARGE = [[2], [1], [1]]  # of each rank
+OF_LARGE = [[2], [1], [1]]  # the micro-batches of each rank
 
 
 def model_of(words=WORDS, hidden=HIDDEN):
@@ -35,7 +35,7 @@ def model_of(words=WORDS, hidden=HIDDEN):
 
 
 def pieces_of(rank, lengths, words=WORDS):
-    """(tokens, targets) of each micro-batch, padded to one place more than the longest sentence."""
+    """Return (tokens, targets) of each micro-batch, padded to its longest sentence and one more."""
     source = torch.Generator().manual_seed(17 + rank)
     return [rectangle(some, source, words) for some in lengths]
 
@@ -49,7 +49,7 @@ def rectangle(some, source, words):
 
 
 def count_and_go_back(answer, group, case):
-    """The gradients, how the micro-batches went through the model, and what else has changed."""
+    """Return the gradients, counts of forwards and backwards, and what else has changed."""
     rank, lengths = dist.get_rank(), case.args[0]
     ddp, most, kept, backwards = DistributedDataParallel(model_of()), [], [], []
 
@@ -79,7 +79,7 @@ def are_equal(some, others) -> bool:
 
 
 def cost_of_large(answer, rank):
-    """The same with a large model, whose backwards before have agreed on buckets."""
+    """Measure the answer with a large model, whose earlier backwards have agreed on buckets."""
     ddp, pieces = DistributedDataParallel(model_of(LARGE, LARGE)), pieces_of(rank, OF_LARGE)
     for _ in range(2):
         ddp(pieces[0][0]).sum().backward()
@@ -91,6 +91,6 @@ def cost_of_large(answer, rank):
 
 
 def summarise_gradient(gradient):
-    """Three numbers that change if something is missing, or stands elsewhere."""
+    """Return three numbers that change if a value is missing or in another place."""
     place = torch.linspace(0, 1, len(gradient), dtype=gradient.dtype)
     return torch.stack([gradient.sum(), gradient @ place, gradient.norm()])

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -8,11 +8,11 @@ from coursekit.kit.reference_training import flat
 
 from .cases import LARGE, OF_LARGE, PADDING, model_of, pieces_of, summarise_gradient
 
-ONE_NUMBER = 500  # bytes that a rank may send beside the gradients: a number, and its headers
+ONE_NUMBER = 500  # bytes that a rank may send besides the gradients: one number with its headers
 
 
 def tables(lengths, model=None):
-    """Of each rank's micro-batches: sums of gradients (ranks, pieces, parameters), and counts."""
+    """Return sums of gradients (ranks, pieces, parameters), and five counts (ranks, pieces)."""
     model, sums, counts = model or model_of(), [], []
     for rank, of_rank in enumerate(lengths):
         for tokens, targets in pieces_of(rank, of_rank):
@@ -105,7 +105,7 @@ def otherwise(trial) -> str:
     return NAN if any(of.grad.isnan().any() for of in trial) else ""
 
 
-SMALL = 64  # bytes: what is no gradient
+SMALL = 64  # bytes; smaller messages are no gradients
 
 
 @complains

@@ -1,6 +1,6 @@
-"""An all-reduce for buckets that writes down when each is begun, and when it is waited for.
+"""An all-reduce for buckets that records when each one is begun and when it is waited for.
 
-It hides the sum until somebody has waited.
+It hides the sum until the caller has waited.
 """
 
 import torch
@@ -11,7 +11,7 @@ from coursekit.kit.rank_trials import IN_A_GROUP
 
 from ..branches import loss_along
 
-OVER = ("over", "")  # the backward
+OVER = ("over", "")  # the end of the backward
 ONCE_MORE = (
     "a bucket is sent twice in a step: its sums are summed up again. Or is what has begun "
     "forgotten too early, as in a forward? finish() starts over, and nothing else does"
@@ -23,7 +23,7 @@ def select_events(events, kind) -> list:
 
 
 class Watch:
-    """An all-reduce for a DDP, and what it has seen of a step.
+    """An all-reduce for a DDP, and the events that it has observed in a step.
 
     events  ("ready", name), ("begin", bucket), OVER at the backward's end, ("wait", bucket)
     """
@@ -43,18 +43,18 @@ class Watch:
         self.lengths = [[p.numel() for p in bucket] for bucket in ddp.buckets]
 
     def step(self, orders, place, number) -> list[tuple]:
-        """Take a step of the DDP. Returns what happened from its last backward on."""
+        """Take a step of the DDP; return the events from its last backward on."""
         for order in orders:
             self.ddp.synchronizing, self.events = order is orders[-1], []
             loss_along(self.ddp, order, place, number).backward()
         self.events.append(OVER)
-        with torch.no_grad():  # an evaluation in between changes nothing
+        with torch.no_grad():  # an evaluation in between must change nothing
             loss_along(self.ddp, orders[-1], place, number)
         self.ddp.finish()
         return self.events
 
     def all_reduce(self, x, group=None):
-        """As begin_all_reduce; what is in x meanwhile is of no use to anybody."""
+        """Begin an all-reduce, return a function that waits; x holds zeros until that returns."""
         number = len(select_events(self.events, "begin"))
         self.refuse(x, number, group)
         self.events.append(("begin", number))

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 
@@ -10,19 +10,19 @@ from ..gradients_on_ranks import descend, gradients_of
 from ..state_snapshot import StateSnapshot
 from .bucket_watch import Watch
 
-# Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
-# takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
+# Steps; a step is some backwards, of which the last one synchronises. A backward has for each place
+# the branches that it takes, from right to left. The order of the buckets is a, b, c, d, e.
 ONE_ORDER = ((("edcba",) * 3,),) * 3
 
-# The second takes all of them, in the order of the buckets; the others lack some, and their buckets
+# Place 1 takes all branches, in the order of the buckets; the others lack some, and their buckets
 # become ready in another order.
 ANY_ORDER = ((("abd", "edcba", "bdca", "dac"),),)
 
-IN_TURN = ((("abc",) * 3, ("cab",) * 3, ("ba",) * 3),)  # the last without c
+IN_TURN = ((("abc",) * 3, ("cab",) * 3, ("ba",) * 3),)  # the last backward is without c
 
 
 def take_steps(answer, group, case):
-    """What happens in each step; gradients after the first, and weights in the end."""
+    """Return the events of each step, the gradients after the first and the final weights."""
     steps, is_watched = case.args
     place, mine = dist.get_rank(group), model_for(steps)
     watch = Watch(mine, group)

@@ -1,6 +1,6 @@
 """Gradients that are averaged while the backward is running.
 
-What is demanded of the order of events is seen, not timed: see bucket_watch.py.
+The order of events is observed, not timed: see bucket_watch.py.
 """
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -15,7 +15,7 @@ from .cases import ANY_ORDER, model_for
 
 
 def compute_known(case, place) -> dict:
-    """What a rank begins with, its own first gradients, and the weights of one process."""
+    """Return a rank's initial state, its own first gradients and the weights of one process."""
     steps, _ = case.args
     model, first = model_for(steps), [orders[place] for orders in steps[0]]
     found = {"before": state_of(model), "local": local_gradients(model, first, place)}
@@ -42,7 +42,7 @@ LEFT_OVER = (
 
 @complains
 def buckets_in_time(trial):
-    """Each bucket begins when it can, and is waited for after the backward."""
+    """Complain unless each bucket begins when it can and is waited for after the backward."""
     _, is_watched = trial.case.args
     for place, of in enumerate(trial if is_watched else ()):
         for number, events in enumerate(of.events):
@@ -66,7 +66,7 @@ def why_not_begun(trial, number) -> str:
 
 
 def what_is_late(events, names):
-    """Yield what is wrong with the times at which buckets begin and are waited for, and why."""
+    """Yield (error, diagnosis) for buckets that begin, or are waited for, at a wrong time."""
     in_backward, count = events[: events.index(OVER)], len(names)
     begun, wanted = begins_of(in_backward, names)
     for early in select_events(in_backward, "wait"):
@@ -89,7 +89,7 @@ def what_is_late(events, names):
 
 
 def begins_of(events, names) -> tuple[list[int], list[int]]:
-    """After how many gradients each bucket began in the backward, and after how many it could."""
+    """Return the number of ready gradients when each bucket began, and when it could begin."""
     ready, begun, wanted = set(), [], []
     for event, what in events:
         if event == "begin":
@@ -102,7 +102,7 @@ def begins_of(events, names) -> tuple[list[int], list[int]]:
 
 
 def find_completions(events, names) -> list[int]:
-    """After how many gradients some bucket was complete, whichever."""
+    """Return the sorted numbers of ready gradients at which any bucket was complete."""
     at = {name: number for number, name in enumerate(select_events(events, "ready"), 1)}
     return sorted(max(map(at.get, bucket)) for bucket in names if at.keys() >= {*bucket})
 

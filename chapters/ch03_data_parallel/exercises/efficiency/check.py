@@ -1,4 +1,4 @@
-"""How much of a rank's speed is left when there are more of them: strong and weak scaling alike."""
+"""The share of a rank's speed that is left with more ranks, in strong and in weak scaling."""
 
 from coursekit.kit import Formula
 

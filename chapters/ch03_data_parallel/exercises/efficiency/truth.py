@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def efficiencies(ranks, samples, seconds) -> list[float]:
-    """By time: what a step would take if every rank kept its speed, divided by what it took."""
+    """Divide the time of a step in which every rank kept its speed by the time that it took."""
     n, s, t = min(zip(ranks, samples, seconds))
     return [t * (s_k / s) * (n / n_k) / t_k for n_k, s_k, t_k in zip(ranks, samples, seconds)]
 
@@ -12,7 +12,7 @@ def compute_rank_throughputs(ranks, samples, seconds):
 
 
 def divide_by_entry(pick, figure=compute_rank_throughputs):
-    """Each figure divided by that of the entry that `pick` takes out of the list of ranks."""
+    """Return a wrong function: each figure is divided by that of the entry that `pick` chooses."""
 
     def wrong(ranks, samples, seconds):
         figures = figure(ranks, samples, seconds)
@@ -30,7 +30,7 @@ def compute_throughputs(ranks, samples, seconds):
 
 
 def key_by_ranks(ranks, samples, seconds):
-    """With a dict: of the measurements with equally many ranks it keeps the last one."""
+    """Compute efficiencies with a dict, which keeps the last measurement per number of ranks."""
     found = {n: s / t / n for n, s, t in zip(ranks, samples, seconds)}
     return [found[n] / found[min(ranks)] for n in ranks]
 

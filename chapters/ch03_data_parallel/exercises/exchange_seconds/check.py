@@ -1,10 +1,10 @@
-"""How long it takes to exchange gradients: through a server, and round a ring."""
+"""The time to exchange gradients, through a server and round a ring."""
 
 from coursekit.kit import Formula
 
 from .truth import MISTAKES, seconds
 
-EXCHANGES = [  # how, n, X, B
+EXCHANGES = [  # (how, n, X, B)
     ("server", 10, 6e6, 1.5e6), ("server", 2, 1e9, 1e10), ("server", 5, 3e5, 2e6),
     ("ring", 10, 6e6, 1.5e6), ("ring", 2, 1e9, 1e10), ("ring", 3, 1000.0, 2000.0),
     ("ring", 64, 1000.0, 3e9), ("server", 33, 50.0, 7e8),

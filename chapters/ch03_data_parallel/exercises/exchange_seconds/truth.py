@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import log2
 
@@ -6,11 +6,11 @@ from coursekit.kit.message_costs import tree_rounds
 
 
 def copies(how, n) -> float:
-    """Of X, that go one after another over the busiest link: listed, and counted."""
+    """Count the copies of X that cross the busiest link one after another, by listing them."""
     if how == "server":
         return len([(worker, way) for way in ("pull", "push") for worker in range(1, n)])
     halves = ("reduce-scatter", "all-gather")
-    return len([(half, step) for half in halves for step in range(n - 1)]) / n  # of chunks
+    return len([(half, step) for half in halves for step in range(n - 1)]) / n  # each is one chunk
 
 
 def seconds(how, n, X, B) -> float:
@@ -18,7 +18,7 @@ def seconds(how, n, X, B) -> float:
 
 
 def miscount_copies(where, count):
-    """Wrong in one of the two ways: so many copies of X one after another; right in the other."""
+    """Return a wrong function: `count(n)` copies in the way `where`, else the right number."""
     return lambda how, n, X, B: (count(n) if how == where else copies(how, n)) * X / B
 
 

@@ -1,4 +1,4 @@
-"""Calls that ranks have recorded, after one of them fell out of step: for exercise find_guilty."""
+"""Calls recorded on ranks, of which one fell out of step, for exercise find_guilty."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -10,12 +10,12 @@ from pedagogy_lib.basics.torch_private import read_flight_records
 from pedagogy_lib.ranks.launcher import launch
 
 LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
-WRONG = {LEFT: 5, OPERATION: 5, SHAPE: 6}  # the number of the call at which the mistake shows
-SECONDS = 0.4  # that a rank waits for others
+WRONG = {LEFT: 5, OPERATION: 5, SHAPE: 6}  # the call at which each mistake shows
+SECONDS = 0.4  # for which a rank waits for the others
 
 
 def record_mistake(mistake, guilty) -> tuple[list[list[dict]], int]:
-    """For each of three ranks its calls, and at which call the guilty one differs."""
+    """Return the calls of three ranks, and the number of the call at which the guilty differs."""
     return launch(record_rank_calls, mistake, guilty, world_size=3, device="cpu").values, WRONG[
         mistake
     ]
@@ -23,10 +23,10 @@ def record_mistake(mistake, guilty) -> tuple[list[list[dict]], int]:
 
 def record_rank_calls(mistake, guilty) -> list[dict]:
     group = dist.new_group(timeout=timedelta(seconds=SECONDS))
-    with suppress(RuntimeError):  # of a call that others did not make
+    with suppress(RuntimeError):  # raised in a call that others did not make
         make_calls(group, mistake if dist.get_rank() == guilty else "")
     entries = read_flight_records(group)
-    dist.barrier()  # of the world: nobody leaves before all have looked
+    dist.barrier()  # of the world, so that no rank leaves before all have read
     return [{key: entry[key] for key in ("number", "name", "shape")} for entry in entries]
 
 

@@ -1,4 +1,4 @@
-"""Which rank fell out of step, told from the recorded calls of all ranks."""
+"""The rank that fell out of step, found in the recorded calls of all ranks."""
 
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of, plain
@@ -8,7 +8,7 @@ from .truth import ALL_MISTAKES, truth
 
 
 def calls(first, text) -> list[dict]:
-    """From `sum 68, sum 2, barrier`, numbered from `first` on."""
+    """Return the records of a text such as `sum 68, sum 2, barrier`, numbered from `first` on."""
     names = {"sum": "all_reduce", "give": "broadcast", "all": "all_gather"}
     entries = []
     for number, words in enumerate(text.split(", ") if text else [], first):
@@ -58,7 +58,7 @@ CASES = {
 
 
 def live(answer):
-    """The same for calls that ranks have really recorded, for each mistake."""
+    """Try the answer on calls that ranks have just recorded, for each mistake."""
     for guilty, mistake in enumerate(MISTAKES):
         records, number = record_mistake(mistake, guilty)
         case = f"recorded just now, on 3 ranks: rank {guilty}, {mistake}"

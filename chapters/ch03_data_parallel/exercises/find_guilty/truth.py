@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ def tables(records):
 
 
 def find_difference(records, first=max, guilty=min, last=False):
-    """The first number at which the calls differ, and the rarest call there."""
+    """Return (rank, number, kind) of the rarest call at the first number where calls differ."""
     ranks = tables(records)
     start = first(min(table, default=1) for table in ranks)
     end = max(max(table, default=0) for table in ranks)
@@ -48,7 +48,7 @@ def least_far(records):
 
 
 def compare_by_place(records):
-    """The k-th entries beside each other, whatever their numbers."""
+    """Compare the k-th entries of the ranks, whatever their numbers."""
     renumbered = [[c | {"number": k} for k, c in enumerate(r, 1)] for r in records]
     found = find_difference(renumbered)
     return found and (found[0], records[0][found[1] - 1]["number"], found[2])
@@ -59,7 +59,7 @@ def compare_from_one(records):
 
 
 def compare_with_rank_0(records):
-    """Whoever differs from rank 0."""
+    """Return the first rank that differs from rank 0."""
     ranks = tables(records)
     start = max(min(table, default=1) for table in ranks)
     for number in range(start, start + 50):
@@ -70,7 +70,7 @@ def compare_with_rank_0(records):
 
 
 def last_calls(records):
-    """The last entry of each rank, in place of the first difference."""
+    """Compare the last entry of each rank, instead of the first difference."""
     seen = [(r[-1]["name"], tuple(r[-1]["shape"])) if r else None for r in records]
     counts = Counter(seen)
     rank = seen.index(min(counts, key=counts.get))
@@ -84,7 +84,7 @@ def find_last_agreed(records):
 
 
 def compare_part(records, part, what):
-    """Calls told apart by their names alone (part 0), or by their shapes alone (part 1)."""
+    """Compare calls only by their names (part 0) or only by their shapes (part 1)."""
     ranks = [{n: call[part] for n, call in table.items()} for table in tables(records)]
     start = max(min(table, default=1) for table in ranks)
     for number in range(start, max(max(table, default=0) for table in ranks) + 1):

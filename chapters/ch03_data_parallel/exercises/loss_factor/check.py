@@ -1,11 +1,11 @@
-"""What the mean loss of a rank's share is worth."""
+"""The factor of the mean loss of a rank's share."""
 
 from coursekit.kit import Formula
 
 from .cases import weight_of_a_sample
 from .truth import MISTAKES, factor
 
-# How many samples each rank has
+# The number of samples on each rank
 SHARES = [[5, 1, 4, 2], [4, 4, 4], [1, 7], [1, 9, 1, 1], [8, 8, 8, 5], [997, 2, 3002], [6]]
 
 

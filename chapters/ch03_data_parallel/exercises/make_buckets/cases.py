@@ -1,26 +1,26 @@
-"""What the cases and the truth share."""
+"""The parts that the check and the truth share."""
 
 import torch
 from torch import nn
 
-DTYPE, BYTES = torch.float16, 2  # of an element: neither 4 nor 8, which are soon written in
+DTYPE, BYTES = torch.float16, 2  # per element: not 4 or 8, which answers might assume
 
 ANOTHER = "a Parameter of another model"
 
 
 def make_tensor(size):
-    """So many elements: one without an axis, an even number with two axes."""
+    """Return a tensor of `size` elements: a single one without axes, an even number with two."""
     shape = () if size == 1 else (2, size // 2) if size % 2 == 0 else (size,)
     return torch.zeros(shape, dtype=DTYPE)
 
 
 def number_buckets(make_buckets):
-    """The same for parameters of these sizes, some of them frozen: their numbers in each bucket."""
+    """Wrap an answer to take the parameters' sizes and return their numbers in each bucket."""
 
     def numbers_of(sizes, frozen, bucket_bytes):
         parameters = parameters_of(sizes, frozen)
         number = {id(parameter): index for index, parameter in enumerate(parameters)}
-        buckets = make_buckets((p for p in parameters), bucket_bytes)  # as model.parameters() is
+        buckets = make_buckets((p for p in parameters), bucket_bytes)  # like model.parameters()
         for some in [buckets, *buckets] if isinstance(buckets, (list, tuple)) else [buckets]:
             if not isinstance(some, (list, tuple)):
                 return some if some is None else f"a {type(some).__name__}"
@@ -37,7 +37,7 @@ def parameters_of(sizes, frozen) -> list:
 
 
 def changes_by(make_buckets, sizes, frozen, bucket_bytes) -> list[str]:
-    """What a call changes in the parameters that it is given."""
+    """Return the changes that a call makes in the parameters that it is given."""
     parameters = parameters_of(sizes, frozen)
     make_buckets(iter(parameters), bucket_bytes)
     return list(changes_of(parameters, frozen))

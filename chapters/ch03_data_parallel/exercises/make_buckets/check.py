@@ -1,4 +1,4 @@
-"""Which gradients travel together. The truth is what torch does."""
+"""The buckets in which gradients travel together; the truth is PyTorch's own."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong, first_true
@@ -48,7 +48,7 @@ class Buckets(Formula):
 EXERCISE = Buckets(
     "make_buckets",
     lab="gradient_sync_visualizer",
-    cases={  # elements of each parameter, the frozen ones, bucket_bytes
+    cases={  # (elements of each parameter, the frozen ones, bucket_bytes)
         "six parameters, buckets of 16 bytes": [([3, 2, 70, 5, 9, 4], (), 16)],
         "a bucket that is exactly full": [([2, 4, 4, 3, 5], (), 16)],
         "a parameter larger than a bucket": [([2, 3, 40, 1, 4, 4], (), 16)],

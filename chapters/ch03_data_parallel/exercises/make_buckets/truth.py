@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from pedagogy_lib.basics.torch_private import buckets_of_ddp
 
@@ -6,7 +6,7 @@ from .cases import BYTES, make_tensor
 
 
 def buckets_of_torch(sizes, frozen, bucket_bytes):
-    """What DistributedDataParallel does."""
+    """Return the buckets that DistributedDataParallel makes."""
     order = backward_of(sizes, frozen)
     tensors = [make_tensor(sizes[number]) for number in order]
     buckets = buckets_of_ddp(tensors, bucket_bytes) if order else []
@@ -18,7 +18,7 @@ def backward_of(sizes, frozen):
 
 
 def close_when_full(order, sizes, limit, bytes_of_element=BYTES):
-    """A bucket is closed when it has reached the limit."""
+    """Close a bucket when it has reached the limit."""
     buckets, size = [], limit
     for number in order:
         if size >= limit:
@@ -35,7 +35,7 @@ def len_of(size) -> int:
 
 
 def close_before_overflow(order, sizes, limit):
-    """A bucket is closed before it would be larger than the limit."""
+    """Close a bucket before it would exceed the limit."""
     buckets = []
     for number in order:
         if not buckets or sum(BYTES * sizes[k] for k in [*buckets[-1], number]) > limit:
@@ -55,7 +55,7 @@ def count_frozen_bytes(order, sizes, limit):
     return buckets + [bucket] * bool(bucket)
 
 
-# From the order of the backward, the sizes and bucket_bytes.
+# {misconception: function of the order of the backward, the sizes and bucket_bytes}
 MISTAKES = {
     "these are in the order of the forward. A backward begins at the end of the model: the last "
     "parameter comes first": lambda order, *rest: close_when_full(order[::-1], *rest),

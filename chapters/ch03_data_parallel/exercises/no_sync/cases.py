@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 
@@ -8,14 +8,14 @@ from ..branches import branches, bytes_of_branch, loss_along
 from ..gradients_on_ranks import gradients_of
 from ..state_snapshot import StateSnapshot
 
-# The branches of some backwards at each place. Gradients of c and d come from those under it alone.
+# The branches of some backwards at each place. Only those under no_sync give c and d gradients.
 UNDER, AFTER = [("abc", "abcd"), ("cab",) * 2, ("cb",) * 2], "ba"
 
-ERRORS = (KeyError, RuntimeError, KeyboardInterrupt)  # the last one is no Exception
+ERRORS = (KeyError, RuntimeError, KeyboardInterrupt)  # the last one is not an Exception
 
 
 def send_nothing(answer, group, case):
-    """What becomes of `synchronizing`; then what is sent, and gradients, of backwards under it."""
+    """Return the values of `synchronizing`, and the sends and gradients of backwards under it."""
     place, begun, (model,) = dist.get_rank(), [], branches()
 
     def all_reduce(x, group=None):
@@ -25,7 +25,7 @@ def send_nothing(answer, group, case):
     ddp = answer.lab.DDP(model, bucket_bytes=bytes_of_branch(model), all_reduce=all_reduce)
     found = observe_switch(answer, ddp) | {"buckets": len(ddp.buckets)}
     if found["seen"]["under it"] is not False:
-        return found  # told by that; what its backwards would do is not
+        return found  # reported by that; its backwards are not tried
     with measure_answer():
         for order in (of_places[place] for of_places in UNDER):
             with answer(ddp):
@@ -37,7 +37,7 @@ def send_nothing(answer, group, case):
 
 
 def observe_switch(answer, ddp):
-    """{when: what synchronizing is}, and which methods no_sync has called."""
+    """Return {when: value of `synchronizing`}, and the methods that no_sync has called."""
     seen, called = {}, []
     ddp.finish = lambda: called.append("finish()")
     ddp.start_over = lambda: called.append("start_over()")

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -15,7 +15,7 @@ NOT_A_MANAGER = (
     "@contextlib.contextmanager"
 )
 
-SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
+SWITCH = {  # {when: (required value of `synchronizing`, diagnosis of another value)}
     "before `with` enters it": (True, "no_sync(ddp) may be made before it is entered: nothing is "
                                 "switched until `with` enters it"),
     "under it": (False, "synchronizing decides whether a hook begins a bucket: under no_sync it "
@@ -36,7 +36,7 @@ SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
 
 @cache
 def compute_known(case, place) -> dict:
-    """What a rank begins with, and its own gradients: all of them, and some."""
+    """Return a rank's initial state and its own gradients, of all backwards and of some."""
     (model,) = branches()
     orders = [*(of_places[place] for of_places in UNDER), AFTER]
     counted = {"local": orders, "at_last": orders[-1:], "at_first": orders[-2:]}

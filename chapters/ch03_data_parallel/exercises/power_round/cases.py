@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -19,7 +19,7 @@ def first_q(k, r) -> torch.Tensor:
 
 
 def random_matrix(rows, columns, seed) -> torch.Tensor:
-    """Numbers that a float32 can hold, too."""
+    """Return random numbers that are exact in float32, too."""
     chance = torch.Generator().manual_seed(seed)
     return torch.randn(rows, columns, generator=chance, dtype=torch.float64).float().double()
 
@@ -29,9 +29,9 @@ def turns_of(case) -> range:
 
 
 def compress(answer, group, case):
-    """case.args: the rows and columns of the matrix, the rank of its approximation, and its dtype.
+    """Compress a matrix in rounds; case.args: rows, columns, rank of the approximation, dtype.
 
-    `error` and `q` are rows of larger tensors: these are looked at afterwards.
+    `error` and `q` are rows of larger tensors, which are looked at afterwards.
     """
     m, k, r, *dtype = case.args
     dtype = dtype[0] if dtype else torch.float64

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -85,7 +85,7 @@ def mean(tensors):
 
 
 def span(matrix) -> torch.Tensor:
-    """Orthonormal columns that span the same; another way than the lab's."""
+    """Return orthonormal columns with the same span, computed in another way than in the lab."""
     return torch.linalg.svd(matrix, full_matrices=False).U
 
 
@@ -94,7 +94,7 @@ def unit_columns(matrix) -> torch.Tensor:
 
 
 class Play:
-    """All ranks of a trial in one process; with a mistake, if one is named."""
+    """A simulation of all ranks of a trial in one process, with a mistake if one is named."""
 
     def __init__(self, trial, mistake=""):
         self.m, self.k, r, *dtype = trial.case.args
@@ -131,7 +131,7 @@ class Play:
         return {"the result": results[place], "error": self.errors[place], "q q^T": q @ q.T}
 
     def bases(self, products) -> list[torch.Tensor]:
-        if self.mistake in (OWN_P, ALONE, TOO_EARLY):  # here signs matter: the lab's columns
+        if self.mistake in (OWN_P, ALONE, TOO_EARLY):  # signs matter, so as in the lab
             own = [torch.linalg.qr(product).Q for product in products]
             return [mean(own)] * self.n if self.mistake == TOO_EARLY else own
         if self.mistake == FIRST_P:
@@ -164,7 +164,7 @@ def mistakes(trial, place) -> dict:
 
 
 def otherwise(trial) -> str:
-    """What to say of values that no mistake gives."""
+    """Diagnose values that no mistake gives."""
     result = trial.found[0].rounds[0]["the result"]
     if result is None:
         return NO_RESULT
@@ -179,7 +179,7 @@ def most_bytes(trial, place):
 
 @complains
 def check_communication(trial):
-    """Through torch.distributed, and not through a file, which other machines may not have."""
+    """Complain if ranks send too little, as through a file, which other machines may not have."""
     if trial.case.args == LARGE and sum(trial.sent_bytes) < most_bytes(trial, 0):
         yield (
             f"the numbers are right, and the ranks send {sum(trial.sent_bytes):,} bytes",

@@ -1,4 +1,4 @@
-"""What runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import random
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ def generators(answer) -> tuple:
 
 
 def describe_iterators(answer):
-    """What can be gone through once alone is told by its kind."""
+    """Wrap an answer to return the kind of an iterator, which can be read only once."""
 
     def samples(*call):
         found = answer(*call)

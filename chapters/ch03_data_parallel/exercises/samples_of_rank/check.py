@@ -1,4 +1,4 @@
-"""Which samples a rank reads."""
+"""The samples that a rank reads."""
 
 import random
 from collections import Counter
@@ -13,14 +13,14 @@ from ..state_snapshot import SEED, alike
 from .cases import describe_iterators, generators
 from .truth import ALL_MISTAKES, read_by_sampler
 
-READERS = [  # length, n, epoch, seed
+READERS = [  # (length, n, epoch, seed)
     (12, 3, 2, 7), (12, 3, 1, 0), (10, 4, 3, 0), (11, 2, 0, 5), (3, 4, 1, 0), (2, 5, 1, 3),
     (7, 1, 2, 0),
 ]  # fmt: skip
 
 
 def calls_of(length, n, epoch, seed) -> list[tuple]:
-    """One for each rank; without a seed where it is 0."""
+    """Return the arguments of a call for each rank, without a seed where it is 0."""
     return [(length, epoch, rank, n, *[seed] * (seed > 0)) for rank in range(n)]
 
 
@@ -50,7 +50,7 @@ def why_by_counting(found, case) -> str:
 
 
 class RngStateFormula(Formula):
-    """A formula that leaves the global generators of random numbers as they were."""
+    """A formula whose answer must leave the global generators of random numbers unchanged."""
 
     def examine(self, answer):
         before, others = torch.get_rng_state(), random.getstate()

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ def read_by_sampler(length, epoch, rank, n, seed=0) -> list[int]:
 
 @dataclass(frozen=True)
 class SamplerCall:
-    """The arguments of a call, and what a mistake is made of."""
+    """The arguments of a call, and the steps of which mistakes are made."""
 
     length: int
     epoch: int
@@ -67,7 +67,7 @@ OWN_ORDER = (
 
 REPEAT = "the order is to be continued with its own beginning"
 
-MISTAKES = [  # of a call's Given, what a rank then reads
+MISTAKES = [  # (misconception, samples that a rank then reads, from a SamplerCall)
     ("nothing is shuffled.", lambda x: x.deal_order(x.straight)),
     ("nothing is shuffled, and a rank gets a block instead of every n-th sample.",
      lambda x: x.block(x.straight)),

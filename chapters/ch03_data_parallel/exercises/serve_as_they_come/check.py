@@ -1,4 +1,4 @@
-"""A parameter server that takes gradients as they come."""
+"""A parameter server that takes gradients as they arrive."""
 
 from coursekit.kit import Equals, Holds, RankExercise
 from coursekit.kit.results import NO_RETURN

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import re
 from itertools import combinations
@@ -13,7 +13,7 @@ from .workers_in_turn_truth import order_of, version_wanted, versions_of, versio
 
 
 def why_it_hangs(plan, error) -> str:
-    """What the places of the server and the workers say. A worker may wait for its turn."""
+    """Diagnose a hang by where server and workers wait; a worker may just wait for its turn."""
     if not isinstance(error, HangError):
         return ""
     server = error.waits[SERVER]
@@ -68,7 +68,7 @@ def why_the_server_waits(server, peer, pulls, pushes, computes, ended) -> str:
 
 @complains
 def pushes_make_steps(trial):
-    """Workers are told in time that it is over. Each step is along one gradient, each makes one."""
+    """Complain unless each gradient makes one step, and workers learn in time that it is over."""
     plan, order, pushed = trial.case, order_of(trial), sum(len(of.pulled) for of in trial)
     wanted = plan.updates + plan.workers - 1  # the worker that ends it is told so at once
     if pushed != wanted:
@@ -126,7 +126,7 @@ def why_no_push(trial, order, number) -> str:
 
 @complains
 def newest_weights(trial):
-    """Each worker has to be sent the weights at first, then those after each of its pushes."""
+    """Complain unless a worker gets the first weights, then those after each of its pushes."""
     versions, order = versions_of(trial), order_of(trial)
     for worker in trial.case.ranks[1:]:
         for number, weights in enumerate(trial[worker].pulled):
@@ -157,7 +157,7 @@ def why_no_pull(trial, weights, wanted, found) -> str:
 
 @complains
 def whole_messages(trial):
-    """A message that is too short leaves old numbers at its end, and nobody complains."""
+    """Complain of short messages, which silently leave old numbers at the end of the tensor."""
     wanted = 8 * (1 + len(trial[SERVER].last))
     for call in trial.calls[SERVER]:
         if call.name == "send" and call.tensor_bytes != wanted:

@@ -1,4 +1,4 @@
-"""Workers that push in a given order: what the server is tried with."""
+"""Workers that push in a given order, with which the server is tried."""
 
 import time
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from coursekit.kit import measure_answer
 from coursekit.kit.rank_trials import make_shared_folder
 from coursekit.kit.results import plain
 
-SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
+SERVER, ENOUGH = 0, 30  # rank of the server; pushes after which a worker gives up
 
-RATE = MOMENTUM = 0.5  # with whole gradients, everything is exact
+RATE = MOMENTUM = 0.5  # exact, because gradients are whole numbers
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A case: how many workers, and after how many updates it is over.
+    """A case: the number of workers, and of the updates after which it is over.
 
-    order  in which the workers push; if empty, they push when they are ready
+    order  the order in which workers push; if empty, they push when they are ready
     """
 
     workers: int
@@ -41,12 +41,12 @@ class Plan:
 
 
 def gradient_of(worker, number):
-    """The gradient of a worker's push: no two are the same, nor are their halves or thirds."""
+    """Return the gradient of a push; no two are equal, nor are their halves or thirds."""
     return torch.tensor([101.0 * worker + 7 * number, 7.0, number + 1.0], dtype=torch.float64)
 
 
 def model_of(rank):
-    """Another one on every rank."""
+    """Return a model with other weights on every rank."""
     model, chance = nn.Linear(2, 1, dtype=torch.float64), torch.Generator().manual_seed(rank)
     for parameter in model.parameters():
         nn.init.normal_(parameter, generator=chance)
@@ -54,7 +54,7 @@ def model_of(rank):
 
 
 def serve_or_work(answer, group, plan):
-    """On a rank: what a server has found, or which weights a worker has pulled."""
+    """Return a rank's results: the server's, or the weights that a worker has pulled."""
     model = model_of(dist.get_rank())
     torch.set_default_dtype(torch.float64)
     if dist.get_rank() != SERVER:
@@ -75,16 +75,16 @@ def weights_of(model):
 
 
 def gradient_in(model):
-    """All gradients as one vector; None if one is missing."""
+    """Return all gradients as one vector, or None if one is missing."""
     grads = [parameter.grad for parameter in model.parameters()]
     missing = any(grad is None for grad in grads)
     return None if missing else torch.cat([grad.flatten() for grad in grads])
 
 
 class Turns:
-    """When a worker may push, if the order is given: each push once those before it are answered.
+    """The turns of a worker in a given order: it may push once all earlier pushes are answered.
 
-    An answered push leaves a file, which all ranks see. No clock decides about the order.
+    An answered push leaves a file that all ranks see, so no clock decides about the order.
     """
 
     def __init__(self, folder, order):
@@ -103,7 +103,7 @@ class Turns:
 
 
 def pull_and_push(work, model, turns):
-    """The lab's worker, with gradients that tell who pushed them; returns the weights it pulled."""
+    """Run the lab's worker with gradients that identify the push; return the weights it pulled."""
     pulled = []
 
     def compute(number):

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see workers_in_turn.py."""
+"""The right results for workers_in_turn.py, and the results of known mistakes."""
 
 from .workers_in_turn import ENOUGH, MOMENTUM, RATE, gradient_of, model_of, weights_of
 
@@ -8,7 +8,7 @@ def compute_known(plan, place) -> dict:
 
 
 def order_of(trial) -> list:
-    """(worker, number of its push) for each step of the optimizer, or None."""
+    """Return (worker, number of its push), or None, for each step of the optimizer."""
     pushes = {
         tuple(gradient_of(worker, number).tolist()): (worker, number)
         for worker in trial.case.ranks[1:] for number in range(ENOUGH)
@@ -17,7 +17,7 @@ def order_of(trial) -> list:
 
 
 def versions_of(trial) -> list:
-    """The weights at first, and after each of these pushes, in one process."""
+    """Return the first weights, and those after each of these pushes, in one process."""
     versions, velocity = [trial[0].first], 0.0
     for push in order_of(trial):
         velocity = MOMENTUM * velocity + gradient_of(*push)
@@ -26,7 +26,7 @@ def versions_of(trial) -> list:
 
 
 def version_wanted(order, worker, number) -> int:
-    """Of the weights that a worker's push is computed at: those after its push before."""
+    """Return the version of the weights for a worker's push: the one after its previous push."""
     return 1 + order.index((worker, number - 1)) if number else 0
 
 

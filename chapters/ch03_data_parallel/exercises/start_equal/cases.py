@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 from unittest import mock
@@ -17,11 +17,11 @@ from ..state_snapshot import StateSnapshot
 
 LAST_WORLD = World(4)
 
-LARGE = {"words": 5001, "width": 203}  # where bytes are compared with a formula
+LARGE = {"words": 5001, "width": 203}  # of the model whose bytes are compared with a formula
 
 
 def start_on_rank(answer, group, case):
-    """What a model has after it; for the bytes, the same with a large one."""
+    """Return a model's state after the answer and, in the last world, the cost of a large one."""
     model = fill(EveryKind(), dist.get_rank(group))
     objects, names, alone = parameters_of(model), list(tensors_of(model)), StateSnapshot(model)
     with (
@@ -45,7 +45,7 @@ def start_on_rank(answer, group, case):
 
 @contextlib.contextmanager
 def asynchronous():
-    """Gives a list of the requests of dist.broadcast that nobody has waited for."""
+    """Yield a list of the requests of dist.broadcast that nobody has waited for."""
     begun, broadcast = [], dist.broadcast
 
     def note_broadcast(*args, **kwargs):
@@ -73,7 +73,7 @@ def cost_of_start(answer, group):
 
 
 def fill(model, place):
-    """Other numbers at each place, in all parameters and buffers, and no float32 holds them."""
+    """Fill parameters and buffers with numbers of the place, which are not exact in float32."""
     for salt, tensor in enumerate([*model.parameters(), *model.buffers()]):
         values = numbers(place, tensor.shape, tensor.dtype, salt) + 8 * place
         tensor.detach().copy_(values / 3 if tensor.is_floating_point() else values)
@@ -81,5 +81,5 @@ def fill(model, place):
 
 
 def parameters_of(model):
-    """By all names, so that a tied one is there twice."""
+    """Return the parameters by all their names, so that a tied one appears twice."""
     return dict(model.named_parameters(remove_duplicate=False))

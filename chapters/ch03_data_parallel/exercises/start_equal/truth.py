@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ from .cases import LARGE, LAST_WORLD, fill
 
 @cache
 def start_of(case, place) -> dict:
-    """What a rank begins with; of a large model, what rank 0 does."""
+    """Return a rank's initial state and, in the last world, that of rank 0's large model."""
     model = fill(EveryKind(), place)
     found = {"before": state_of(model), "kinds": kinds_of(model)}
     if case.world != LAST_WORLD:
@@ -31,20 +31,20 @@ def list_found(case):
 
 
 def copies_of_model(trial, place):
-    """The least that ranks send: all but rank 0 need a copy."""
+    """Return the least bytes per rank, because all ranks but rank 0 need a copy."""
     sizes = trial.collect_values("sizes")
     return sizes and (trial.n - 1) / trial.n * sizes[place].model
 
 
 def kinds_of(model):
-    """{name: "parameter", "frozen", "buffer" or "transient", which state_dict() leaves out}."""
+    """Return {name: "parameter", "frozen", "buffer" or "transient" (not in state_dict())}."""
     kinds = {n: "parameter" if p.requires_grad else "frozen" for n, p in model.named_parameters()}
     kinds |= {name: "buffer" for name, _ in model.named_buffers()}
     return kinds | dict.fromkeys(kinds.keys() - model.state_dict().keys(), "transient")
 
 
 def sizes_of(model) -> SimpleNamespace:
-    """Bytes of a model, and of parts of it; how many parameters have a gradient; all tensors."""
+    """Return the bytes of a model and its parts, and its numbers of gradients and of tensors."""
     trainable = [p.nbytes for p in model.parameters() if p.requires_grad]
     return SimpleNamespace(
         model=sum(tensor.nbytes for tensor in tensors_of(model).values()),
@@ -93,7 +93,7 @@ def mistakes(trial, place):
 
 
 def remark(trial) -> str:
-    """Torch warns of an answer that is right, in every backward to come."""
+    """Return a remark on a right answer of which torch warns in every later backward."""
     return REMARK if trial.case.world == LAST_WORLD and any(trial.collect_values("passed")) else ""
 
 
@@ -118,7 +118,7 @@ def why_all_agree(trial) -> str:
 
 
 def need_one_broadcast(trial) -> str:
-    """n-1 copies of the model in all, and from no rank more than a tree takes."""
+    """Require n-1 copies of the model in all, and from each rank at most those of a tree."""
     if trial.collect_values("sizes") is None:
         return ""
     case, n, sizes, sent = f"cost, {trial.case}", trial.n, trial[0].sizes, trial.sent_bytes
@@ -151,6 +151,6 @@ def need_one_broadcast(trial) -> str:
 
 
 def is_too_long(case, error) -> str:
-    """In the last world a large model comes, too; what fails then was right with fewer ranks."""
+    """Diagnose a hang in the last world, which adds a large model; fewer ranks were right."""
     is_lost = isinstance(error, HangError) or "gloo" in str(error)
     return TOO_LONG if is_lost and case.world == LAST_WORLD else ""

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 import time
@@ -15,7 +15,7 @@ from pedagogy_lib.basics.units import brief
 
 from ..state_snapshot import StateSnapshot
 
-START = 1e6  # what the clock shows at first, in seconds
+START = 1e6  # first reading of the clock, in seconds
 
 PARTS = ("forward", "backward", "communication")
 
@@ -24,10 +24,10 @@ TIMED = ("model", "loss", "backward of the loss", "backward of the model")
 
 @dataclass(frozen=True)
 class Step:
-    """A case: how long the parts of a step take, on the clock of one rank.
+    """A case: the seconds that the parts of a step take, on the clock of one rank.
 
     behind_the_back  whether calls return before their work is done, as on a GPU
-    later            what the second forward takes more than the first
+    later            the seconds that the second forward takes more than the first
     """
 
     model: float
@@ -59,7 +59,7 @@ class Step:
 
 
 def time_one(answer, group, step):
-    """The answer's three numbers, and how often each thing has been done."""
+    """Return the answer's three numbers, and how often each part has run."""
     clock = Clock(step.behind_the_back)
     ddp = DistributedDataParallel(SlowModel(clock, step))
     ddp.register_comm_hook((clock, step.communication), communicate)
@@ -77,7 +77,7 @@ def time_one(answer, group, step):
 
 
 def numbers_in(result):
-    """{part: seconds}; of anything but three numbers what it is, in words."""
+    """Return {part: seconds}, or a description of anything but three numbers."""
     try:
         values = list(result)
         if any(isinstance(value, (str, bytes, bool)) for value in values):
@@ -88,7 +88,7 @@ def numbers_in(result):
 
 
 class Clock:
-    """A clock that only work moves on; behind_the_back, when somebody waits for the work."""
+    """A clock that only work advances or, if behind_the_back, only waiting for the work."""
 
     def __init__(self, behind_the_back):
         self.seconds, self.pending, self.behind_the_back = START, 0.0, behind_the_back
@@ -105,7 +105,7 @@ class Clock:
 
     @contextlib.contextmanager
     def instead_of_the_real_one(self):
-        """For the program it is the time, and a GPU that is at work or none."""
+        """Replace the program's time by this clock, and its GPU by one that works, or by none."""
         with contextlib.ExitStack() as stack:
             put = lambda *what: stack.enter_context(mock.patch.object(*what))  # noqa: E731
             for name in ("perf_counter", "time", "monotonic"):
@@ -117,7 +117,7 @@ class Clock:
 
 
 class Spend(torch.autograd.Function):
-    """What it is given, after some seconds; and again on the way back."""
+    """An identity that takes some seconds in the forward, and others in the backward."""
 
     @staticmethod
     def forward(ctx, x, clock, what, there_seconds, back_seconds):
@@ -145,7 +145,7 @@ class SlowModel(nn.Module):
 
 
 def communicate(how, bucket):
-    """In place of an all-reduce. With one bucket it is called once for each backward."""
+    """Replace an all-reduce; with one bucket, it is called once per backward."""
     clock, seconds = how
     clock.spend("communication", seconds)
     future = torch.futures.Future()

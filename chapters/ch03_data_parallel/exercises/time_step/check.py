@@ -1,4 +1,4 @@
-"""What the parts of a step take, on a clock that nothing but work moves on."""
+"""The seconds that the parts of a step take, on a clock that only work advances."""
 
 from coursekit.kit import Equals, Holds, RankExercise
 from coursekit.kit.results import NO_RETURN
@@ -13,7 +13,7 @@ EXERCISE = RankExercise(
     lab="simple_ddp",
     cases=[
         Step(2, 0.25, 0.5, 5, 11),
-        Step(3, 1.5, 0.25, 4, -0.125),  # as small differences may come out
+        Step(3, 1.5, 0.25, 4, -0.125),  # as a small difference may come out
         Step(1, 0.5, 0.25, 2, 7, behind_the_back=True),
         Step(2, 0.25, 0.5, 1 / 3, 3, later=1),
     ],

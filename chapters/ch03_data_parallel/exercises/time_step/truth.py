@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import permutations
 
@@ -9,7 +9,7 @@ from .cases import PARTS, START
 
 
 def parts_of(trial, place):
-    """What is right. Of two forwards either one may be returned."""
+    """Return the right times; either of the two forwards may be returned."""
     step, times = trial.case, trial[place].times
     parts = {name: getattr(step, name) for name in PARTS}
     if isinstance(times, dict) and close_in_float32(times["forward"], step.forward + step.later):
@@ -18,7 +18,7 @@ def parts_of(trial, place):
 
 
 def digits_left(times, parts) -> int | None:
-    """To how many digits after the point the right times were rounded, if they were."""
+    """Return the digits after the point to which the right times were rounded, or None."""
     for digits in range(8):
         if all(times[name] == round(parts[name], digits) for name in PARTS):
             return digits
@@ -27,7 +27,7 @@ def digits_left(times, parts) -> int | None:
 
 @complains
 def is_timed(trial):
-    """Where the times are wrong: whether there is something to time, and a clock is read."""
+    """Complain of wrong times if a pass did not run, or the clock was read or used wrongly."""
     times, calls = trial[0].times, trial[0].calls
     if close_in_float32(times, parts_of(trial, 0)):
         return

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -35,7 +35,7 @@ class Samples(Dataset):
 
 
 def train(answer, group, case):
-    """The samples of each step, how many were read, and the weights in the end."""
+    """Return the samples of each step, the number of samples read and the final weights."""
     length, samples = case.args
     model, dataset, batches, modes = model_of(dist.get_rank()), Samples(length), [], []
     alone = StateSnapshot(model, [dataset.inputs, dataset.labels], seed=False)

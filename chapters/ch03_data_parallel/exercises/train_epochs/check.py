@@ -1,4 +1,4 @@
-"""A training loop that has yet to share out the samples of an epoch."""
+"""A training loop that has yet to share the samples of an epoch among ranks."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS

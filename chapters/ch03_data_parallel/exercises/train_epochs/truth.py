@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import itertools
 from collections import Counter
@@ -28,7 +28,7 @@ def flatten_lists(lists):
 
 
 def orders_of(trial) -> list[list[list[int]]]:
-    """For each epoch, the samples of each rank in it."""
+    """Return, for each epoch, the samples of each rank in it."""
     each = len(trial[0].batches) // EPOCHS
     return [
         [flatten_lists(of.batches[k * each : (k + 1) * each]) for of in trial]
@@ -61,7 +61,7 @@ def work_is_shared_out(trial):
 
 
 def describe_readers(by_ranks) -> str:
-    """`12 are taken by 2 ranks and 12 are taken by nobody`."""
+    """Describe readers like this: `12 are taken by 2 ranks and 12 are taken by nobody`."""
     words = {0: "nobody", 1: "one rank"}
     return " and ".join(
         f"{number} {'is' if number == 1 else 'are'} taken by {words.get(ranks, f'{ranks} ranks')}"
@@ -133,7 +133,7 @@ def batches_are_full(trial):
 
 
 def steps_of(trial):
-    """What all ranks together take in each step."""
+    """Return the batch that all ranks together take in each step."""
     dataset = Samples(trial.case.args[0])
     return [dataset[flatten_lists(pieces)] for pieces in zip(*(of.batches for of in trial))]
 
@@ -160,7 +160,7 @@ def describe_weights(trial, place) -> str:
 
 
 def why_apart(trial) -> str:
-    """Of replicas that differ in the end."""
+    """Diagnose replicas that differ at the end."""
     told = not_exchanged(trial)
     if told and any(call.name == "all_reduce" for calls in trial.calls for call in calls):
         return (

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merge_pieces
@@ -18,7 +18,7 @@ from ..state_snapshot import StateSnapshot
 
 
 def train(answer, group, case):
-    """On a rank: the weights in the end, and the gradients that each step has found."""
+    """Return the final weights of a rank, and the gradients that each step has found."""
     optimizer_type, steps = case.args
     rank = dist.get_rank()
     ddp = DistributedDataParallel(model_of(rank))
@@ -37,11 +37,11 @@ def batches_of(rank, steps):
 
 
 def union_of(trial):
-    """What all ranks together take in each step."""
+    """Return the batch that all ranks together take in each step."""
     batches = (batches_of(rank, trial.case.args[1]) for rank in range(trial.n))
     return [merge_pieces(of_step) for of_step in zip(*batches)]
 
 
 def alone(trial, **how):
-    """Weights after each step, and gradients, of one process that takes what all ranks take."""
+    """Return weights after each step, and gradients, of one process that takes all batches."""
     return train_alone(union_of(trial), trial.case.args[0], **{"loss_fn": uneven_loss} | how)

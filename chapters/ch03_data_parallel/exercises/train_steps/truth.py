@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit import complains
 from coursekit.kit.reference_training import WRONG_LOSSES, ends_of_wrong_loops, uneven_loss
@@ -23,7 +23,7 @@ def mistakes(trial, place):
 
 @complains
 def steps_have_gradients(trial):
-    """Where the weights are wrong: whether each step comes when its gradient is there."""
+    """Complain of wrong weights if steps are missing or run without the right gradient."""
     found, (_, steps) = trial[0].followed, trial.case.args
     if all(close(of.weights, alone(trial)[0][-1]) for of in trial):
         return

@@ -1,3 +1,3 @@
-"""What is tried, and what runs next to the answer."""
+"""Limits of gradient clipping for the cases."""
 
-FREE, CLIP = 1e9, 0.02  # no gradient is as long as the first, all are longer than the second
+FREE, CLIP = 1e9, 0.02  # above, and below, the norms of all gradients

@@ -1,4 +1,4 @@
-"""A whole program for DDP, whose promises are looked at one by one."""
+"""A whole program for DDP, whose promises are checked one by one."""
 
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from pedagogy_lib.basics.closeness import close_in_float32

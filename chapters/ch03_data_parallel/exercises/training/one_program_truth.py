@@ -1,4 +1,7 @@
-"""What is right, and what mistakes give: see one_program.py."""
+"""One process that trains like all ranks together, and programs with mistakes.
+
+It shuffles, accumulates and clips by itself, from the same first weights as the ranks.
+"""
 
 import torch
 import torch.nn.functional as F
@@ -18,7 +21,7 @@ def model_with(weights):
 
 
 def batches(n, epoch):
-    """For each step of an epoch the samples of each rank: lists of indices."""
+    """Yield the indices of each rank's samples for each step of an epoch."""
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(1 + epoch))
     steps = SAMPLES // n // (BATCH // n)
     for whole in order[: steps * BATCH].split(BATCH):
@@ -48,7 +51,7 @@ def clip_ranks_first(table, most, place):
 
 
 def clip_in_each_piece(table, most, place):
-    """After each backward `.grad` is clipped: what has been added up so far, then the mean."""
+    """Clip `.grad` after each backward: the sum accumulated so far, and at last the mean."""
     *first, last = table.unbind(1)
     kept = torch.zeros_like(table[:, 0])
     for piece in first:
@@ -59,7 +62,7 @@ def clip_in_each_piece(table, most, place):
 def clip_in_each_piece_and_again(table, most, place):
     return clip_gradient(
         clip_in_each_piece(table, most, place), most
-    )  # off by the 1e-6 in its divisor
+    )  # differs by the 1e-6 in the divisor
 
 
 def clip_numbers(table, most, place):
@@ -87,7 +90,7 @@ def last_piece(table, most, place):
 
 
 def last_piece_averaged(table, most, place):
-    """The others are never sent: each rank keeps its own sum."""
+    """Average only the last piece over the ranks, and add each rank's own sum of the others."""
     *first, last = table.unbind(1)
     return clip_gradient((sum(first, 0 * last)[place] + last.mean(0)) / table.shape[1], most)
 
@@ -103,10 +106,10 @@ def train_one_program(
     keep=False,
     epochs=EPOCHS,
 ):
-    """The weights after each epoch, and the mean loss of each.
+    """Return the weights after each epoch, and the mean loss of each.
 
-    follow  what a step follows
-    order   the number of the epoch whose order is used in an epoch
+    follow  takes (gradients, clipping limit, place), returns the gradient that a step follows
+    order   takes an epoch, returns the number of the epoch whose order is used
     keep    whether nothing sets gradients back
     """
     images, labels, *_ = data_of()
@@ -130,7 +133,7 @@ def train_one_program(
 
 
 def put(model, gradient):
-    """The parts of a flat gradient into the `.grad` of each parameter."""
+    """Put the parts of a flat gradient into the `.grad` of each parameter."""
     sizes = [p.numel() for p in model.parameters()]
     for p, part in zip(model.parameters(), gradient.split(sizes)):
         p.grad = part.view_as(p).clone()

@@ -1,4 +1,4 @@
-"""What a rank sees of a whole program: it trains, evaluates, saves, is broken off, and goes on."""
+"""A rank's view of a program that trains, evaluates, saves, is broken off and goes on."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ NAME = "checkpoint.pt"
 
 
 def keep_promises(answer, group, case):
-    """Train, evaluate, save, break off while saving, and go on from the file."""
+    """Train, evaluate, save, break off while saving and go on from the file."""
     parts, most, *precision = case.args
     if precision:
         return try_precision(answer, options_with(parts, most, precision[0]))
@@ -47,7 +47,7 @@ def train_in_folder(folder, answer, parts, most):
     found |= try_evaluation(training, sizes) | try_saving(training, own)
     writes = [None] * dist.get_world_size()
     dist.all_gather_object(writes, found["writes"])
-    one_writes = not any(writes[1:])  # else it is told already, and they would race
+    one_writes = not any(writes[1:])  # otherwise reported already, and they would race
     return found | (went_on(training, answer, folder) if one_writes else {})
 
 
@@ -61,7 +61,7 @@ def options_with(parts, most, precision="float64", file=""):
 
 
 def sizes_of(model) -> list:
-    """Gets (samples, whether autograd notes, whether it trains) of each forward of a model."""
+    """Return a list that gets (samples, autograd is on, model trains) of each forward."""
     found = []
     model.register_forward_pre_hook(
         lambda _, x: found.append((len(x[0]), torch.is_grad_enabled(), model.training))
@@ -70,7 +70,7 @@ def sizes_of(model) -> list:
 
 
 def count_pending_forwards(model) -> list:
-    """Gets, at each forward, of how many forwards the backward is still to come."""
+    """Return a list that gets, at each forward, the number of forwards without a backward yet."""
     found, to_come = [0], [0]
 
     def forward(*_):
@@ -86,7 +86,7 @@ def count_pending_forwards(model) -> list:
 
 
 def watch_backward_returns(training) -> list:
-    """Gets the type of what each backward() returns, and whether it still has its graph."""
+    """Return a list that gets (type, has a graph) of the value that each backward() returns."""
     found, backward = [], training.backward
 
     def note_loss(images, labels):
@@ -99,7 +99,7 @@ def watch_backward_returns(training) -> list:
 
 
 def try_precision(answer, options):
-    """What is computed in which precision, and whether autocast is on while one goes back."""
+    """Return the dtypes of the logits and the loss, and whether the backward is under autocast."""
     training, logits, inside = answer(one.data_of(), options), [], []
     training.model.register_forward_hook(lambda *args: logits.append(str(args[2].dtype)))
     for p in training.model.parameters():
@@ -117,7 +117,7 @@ def try_precision(answer, options):
 
 
 def try_evaluation(training, sizes):
-    """Of eleven test images, seven are right: the labels are chosen so."""
+    """Evaluate on eleven test images, whose labels are chosen so that seven are right."""
     with torch.no_grad():
         labels = training.model(training.tests).argmax(1)
     labels[list(one.WRONG)] += 1
@@ -138,7 +138,7 @@ def try_evaluation(training, sizes):
 
 
 class BrokenOff(Exception):
-    """The program is killed while it saves."""
+    """An error that stands for a kill of the program while it saves."""
 
 
 def half_of(save, state, file, *args, **kwargs):
@@ -154,9 +154,9 @@ def half_of(save, state, file, *args, **kwargs):
 
 
 def try_saving(training, own):
-    """Which files a rank has written, what is in the checkpoint, and after a broken save.
+    """Return a rank's files, the epoch in the checkpoint, and the one after a broken save.
 
-    The second save is watched: there the old file has to stay until the new one takes its name.
+    The second save is watched: the old file has to stay until the new one takes its name.
     """
     with calls_of_save() as calls:
         training.save()
@@ -176,7 +176,7 @@ def try_saving(training, own):
 
 
 def epoch_in(path):
-    """The number of the epoch in a checkpoint; what is wrong with it, if it cannot be read."""
+    """Return the epoch in a checkpoint, or a description of the error if it cannot be read."""
     try:
         state = torch.load(path)
         return state["epoch"] if set(state) == {"model", "optimizer", "epoch"} else "other keys"
@@ -185,11 +185,11 @@ def epoch_in(path):
 
 
 def went_on(training, answer, folder):
-    """The weights after one more epoch that begins from the file."""
+    """Return the weights after one more epoch that begins from the file."""
     training.options.file = str(folder / NAME)
     training.save()
     dist.barrier()
-    if not isinstance(epoch_in(training.options.file), int):  # told already
+    if not isinstance(epoch_in(training.options.file), int):  # reported already
         return {}
     again = answer(one.data_of(), training.options)
     again.resume()

@@ -1,3 +1,3 @@
-"""What is right, and what mistakes give: see program_watch.py."""
+"""The precision under autocast, for program_watch.py."""
 
 BFLOAT16 = "bfloat16"

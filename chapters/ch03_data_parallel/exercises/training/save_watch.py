@@ -1,4 +1,4 @@
-"""What a program does to its checkpoint while it saves the next one."""
+"""A watch over a program's checkpoint while the program saves the next one."""
 
 import contextlib
 import os
@@ -9,13 +9,13 @@ import torch
 
 WRITES = os.O_WRONLY | os.O_RDWR
 OPENED, REMOVED, RENAMED, ELSEWHERE = "opened", "removed", "renamed", "from elsewhere"
-_watched = []  # (path, list of what is done to it), one at a time
-_hooked = []  # Python cannot take such a hook back, so there is one in each process
+_watched = []  # (path, list of harms to it), one at a time
+_hooked = []  # Python cannot remove an audit hook, so each process adds one only once
 
 
 @contextlib.contextmanager
 def what_happens_to(path):
-    """Gets, in order, what the block does to the file at `path`, but for giving it its name."""
+    """Yield a list that gets all that the block does to the file at `path` but naming it so."""
     if not _hooked:
         _hooked.append(True)
         sys.addaudithook(note)
@@ -45,13 +45,13 @@ def harm(event, args, path) -> list[str]:
 
 
 def place_of(name) -> str:
-    """The whole path; "" of a file that is named by a number."""
+    """Return the whole path; "" for a file that is named by a number."""
     return "" if isinstance(name, int) else os.path.realpath(os.fsdecode(name))
 
 
 @contextlib.contextmanager
 def calls_of_save():
-    """Gets an entry for each call of torch.save in the block."""
+    """Yield a list that gets an entry for each call of torch.save in the block."""
     found, save = [], torch.save
 
     def note_save(*args, **kwargs):

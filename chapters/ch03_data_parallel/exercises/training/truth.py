@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import partial
 
@@ -199,7 +199,7 @@ def count_epoch_bytes(trial, place):
     if not hasattr(trial[place], "bytes"):
         return None
     steps = len(list(one.batches(trial.n, 0)))
-    return steps * 2 * (trial.n - 1) / trial.n * trial[place].bytes + 1000  # and the loss
+    return steps * 2 * (trial.n - 1) / trial.n * trial[place].bytes + 1000  # bytes for the loss
 
 
 def what_is_right(trial) -> str:

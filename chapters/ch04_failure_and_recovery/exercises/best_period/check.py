@@ -1,4 +1,4 @@
-"""How often to save, if failures come at random."""
+"""The best time between two saves, if failures come at random."""
 
 from coursekit.kit import Formula
 

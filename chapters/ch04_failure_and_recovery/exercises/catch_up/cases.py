@@ -1,15 +1,15 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
 
 from coursekit.kit import Rejection, World, measure_answer
 
-NUMBERS = 20_000  # of a state
+NUMBERS = 20_000  # weights of a state
 
 GROUP_OF_3 = World(5, (1, 2, 4))
 
-OLD = 2**24  # steps: from here on, float32 does not know each whole number
+OLD = 2**24  # steps; from here on, float32 does not hold every whole number
 
 NOTHING_CAME = (
     "None has come: to all comes what the source has in its list. Is the source the rank that has "
@@ -20,7 +20,7 @@ OTHER_STATE = "it takes what state_dict() of another rank gave"
 
 
 class Training:
-    """Some training, with a state of nested parts. Each part knows whose it was at first."""
+    """A training run with a state of nested parts, each of which records its first owner."""
 
     def __init__(self, place, steps):
         chance = torch.Generator().manual_seed(place)
@@ -44,7 +44,7 @@ class Training:
         self.steps = state["steps"]
 
     def owners(self) -> list[int]:
-        """Whose the parts are."""
+        """Return the first owner of each part of the state."""
         first, (group,) = self._optimizer["state"][0], self._optimizer["param_groups"]
         return [self._model["owner"], first["owner"], group["owner"]]
 

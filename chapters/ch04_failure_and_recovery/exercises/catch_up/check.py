@@ -1,4 +1,4 @@
-"""Those that are behind get the state of one that is furthest."""
+"""Ranks that are behind get the state of a rank that is furthest."""
 
 from coursekit.kit import RankCase, RankExercise, World, complains
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import re
 
@@ -10,9 +10,9 @@ from pedagogy_lib.basics.errors import HangError
 
 from .cases import NUMBERS, OLD, Training
 
-FEW_BYTES = 6_000  # that a rank may send if all are equally far: numbers, also pickled
+FEW_BYTES = 6_000  # that a rank may send if all are equally far: numbers, even pickled
 
-SOURCE = re.compile(r"\bsrc=(\d+)")  # in a call, as a rank that waits is told
+SOURCE = re.compile(r"\bsrc=(\d+)")  # in the description of a call in which a rank waits
 
 AS_RANK_0 = (
     "this is rank 0's state. Rank 0 may be a newcomer itself: the source is a rank that has taken "
@@ -118,7 +118,7 @@ UNKNOWN = (
     "of `training` is known what the text says: steps, state_dict() and load_state_dict(state)"
 )
 
-OF_BOXES = (  # words of errors where lists of objects differ in length
+OF_BOXES = (  # words of errors if lists of objects differ in length
     "preamble.length", "allocate memory", "Ran out of input", "negative dim", "UnpicklingError",
 )  # fmt: skip
 
@@ -202,7 +202,7 @@ def explain(case, error) -> str:
 
 
 def why_it_hangs(places) -> str:
-    """places  where each rank waits; None where it has returned"""
+    """Diagnose a hang by the places where ranks wait, with None for a rank that has returned."""
     calls = [place.call if place else "" for place in places]
     sources = {source for call in calls if "broadcast" in call for source in SOURCE.findall(call)}
     reason = first_true({

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -11,7 +11,7 @@ GROUP_OF_3 = World(5, (1, 2, 4))
 
 
 class Model(torch.nn.Module):
-    """With something of every kind that a model may have."""
+    """A model with something of every kind that a model may have."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ def model_of() -> torch.nn.Module:
 
 
 def change(model, how, much=1):
-    """How a model becomes another one."""
+    """Change a model in the given way."""
     first, last = model.layers["first"], model.layers["last"]
     weight = first[0].weight.detach()
     if how == "bit":
@@ -58,7 +58,7 @@ def change(model, how, much=1):
 
 
 def state_of(model) -> dict:
-    """All that an answer is to leave as it is."""
+    """Return all that an answer must leave unchanged."""
     return {
         "mode": [module.training for module in model.modules()],
         "requires_grad": [parameter.requires_grad for parameter in model.parameters()],
@@ -68,7 +68,7 @@ def state_of(model) -> dict:
 
 
 def compare(answer, group, case):
-    """case.args: how models differ, and which version of it each place has (0: none)."""
+    """Try an answer; case.args: how models differ, and the version at each place (0: none)."""
     how, versions = case.args
     model, mine = model_of(), versions[dist.get_rank(group)]
     if mine:

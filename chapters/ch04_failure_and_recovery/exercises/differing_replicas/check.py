@@ -1,4 +1,4 @@
-"""Replicas that are not equal: by checksums, and by majority."""
+"""Replicas that are not equal, found by checksums and by majority."""
 
 from collections import Counter
 
@@ -62,7 +62,7 @@ def mistakes(trial, place):
     how, versions = trial.case.args
     of_world = [trial.case.ranks[k] for k in right(versions)]
     found = apply_other_rules(versions) | {WORLD_RANKS: of_world}
-    if right(versions) == list(range(trial.n)):  # nobody knows
+    if right(versions) == list(range(trial.n)):  # there is no majority
         return {NOBODY: [], ALL_THE_WORLD: list(range(trial.case.world.size))} | found
     missed = {NANS: list(range(trial.n))} if how == "NaN" else {MISSED[how]: []}
     return missed | found

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.message_costs import need_cost
 
 from .cases import model_of
 
-MOST_BYTES = 4_000  # that a rank may send: checksums, also as pickled objects, but no weights
+MOST_BYTES = 4_000  # that a rank may send: checksums, even as pickled objects, but no weights
 
 AS_RANK_0 = (
     "the replicas are compared with rank 0's. But rank 0 may be the one that is wrong: then this "

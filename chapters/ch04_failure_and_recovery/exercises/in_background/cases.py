@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import threading
 import time
@@ -7,9 +7,9 @@ import torch
 
 from coursekit.kit import Rejection
 
-SOON = 1.0  # seconds that a thread has to begin
+SOON = 1.0  # seconds within which a thread has to begin
 
-LONG = 0.3  # seconds that a saving takes
+LONG = 0.3  # seconds that a save takes
 
 NO_COPY = (
     "the training goes on, and changes its tensors in place: what is saved has to be a copy, made "
@@ -46,9 +46,9 @@ ONCE = "an error is told once: forget the saving when its end has been waited fo
 
 
 class Saver:
-    """What an answer saves with: takes its time, and notes what it was given.
+    """The function with which an answer saves: it takes some time and records the given states.
 
-    failing  the numbers of the savings that raise an error; they count from 1
+    failing  the numbers of the saves that raise an error, counted from 1
     """
 
     def __init__(self, seconds=0.0, failing=()):
@@ -80,7 +80,7 @@ def convert_to_lists(state):
 
 
 class ThreadLogDict(dict):
-    """A dict that notes which threads have looked into it."""
+    """A dict that records which threads have looked into it."""
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -107,7 +107,7 @@ def state_of(number=1.0) -> dict:
 
 
 def train_on(state):
-    """What a training does to its tensors."""
+    """Change the tensors of a state, as training does."""
     for part in (state["weights"], state["place"][0], *state["optimizer"]["state"][0].values()):
         part.add_(100)
 
@@ -201,7 +201,7 @@ def check_idle_wait(answer):
 
 
 def an_error(answer):
-    saver = Saver(failing=(1, 3))  # which it is does not depend on when a thread runs
+    saver = Saver(failing=(1, 3))  # which save fails does not depend on when a thread runs
     saving = answer(saver)
     saving.begin(state_of())
     if not is_heard(saving.wait):

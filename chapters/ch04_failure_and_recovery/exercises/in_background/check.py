@@ -1,4 +1,4 @@
-"""Saving in a thread: a copy of the state, one saving after another, errors that are heard."""
+"""Saving in a thread: a copy of the state, one save after another, errors that are raised."""
 
 import operator
 

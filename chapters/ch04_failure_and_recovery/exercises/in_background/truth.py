@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import a_copy, convert_to_lists, meanwhile, one_by_one, state_of
 
@@ -10,5 +10,5 @@ def states_wanted(trial, place) -> list:
 
 
 def list_found(case):
-    """Names under which something is found in a case."""
+    """Return the names of the results that a case has."""
     return ("told",) + ("saved",) * (case.work in NUMBERS) + ("waited",) * (case.work is meanwhile)

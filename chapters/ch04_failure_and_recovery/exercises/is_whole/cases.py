@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import hashlib
 import json
@@ -31,7 +31,7 @@ def flip_bit(data: bytes) -> bytes:
 
 
 def try_is_whole(answer, happens) -> tuple:
-    """Beside the answer: what came of it, and whether the folder is as it was."""
+    """Return the outcome of the answer, and whether it has left the folder unchanged."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent, "step-000050")
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""Whether a checkpoint is whole: files that are missing, cut off, or changed."""
+"""Checkpoints that are whole, or whose files are missing, cut off or changed."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.protocol import Exercise, Wrong

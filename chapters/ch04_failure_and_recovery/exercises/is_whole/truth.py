@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import shutil
 
@@ -45,7 +45,7 @@ def has_list(text):
     return lambda folder: (folder / LIST).write_text(text)
 
 
-CASES = {  # what has happened: (how, whether it is whole, what an answer has overlooked)
+CASES = {  # {case: (change to the folder, whether it is whole, diagnosis of a wrong answer)}
     "as it was written": (lambda folder: None, True, ""),
     "with a file that is not in the list": (
         lambda folder: (folder / "rank-9.pt").write_bytes(b"of another time"), True,

@@ -1,8 +1,8 @@
-"""What is misunderstood, by what has happened and how a trainer has failed."""
+"""Misconceptions, by the events of a case and the way in which a trainer has failed."""
 
 from .chaos_plans import ALL, AT_ONCE, TWO_KILLS
 
-# A rank has raised something, and nobody has caught it: words of the error, and what they mean.
+# A rank has raised an error that nothing has caught: {words of the error: diagnosis}.
 ENDS_BY = {
     "Lost": "Lost is raised where somebody else is lost. That is no end: catch it, and meet again, "
     "as train() does",
@@ -17,7 +17,7 @@ ENDS_BY = {
     "crew.meet() forms one, also for the first step",
 }
 
-# Nobody comes to an end.
+# No rank ends: {case: diagnosis}.
 HANGS = {
     "undisturbed": "nothing has happened here. Does it end after `steps` steps? And do all ranks "
     "take part in every collective, in the same order?",
@@ -89,5 +89,5 @@ FEW_STEP = (
 
 
 def why_it_ended(said) -> str:
-    """By the words of an error."""
+    """Return the diagnosis for the words of an error, or ""."""
     return next((why for words, why in ENDS_BY.items() if words in said), "")

@@ -1,4 +1,4 @@
-"""Beside an answer: one case of the exam, and what is known of it afterwards."""
+"""One case of the exam, run next to an answer, and the records of it."""
 
 import contextlib
 import tempfile
@@ -17,11 +17,11 @@ from .chaos_reasons import HANGS, why_it_ended
 from .chaos_watch import FEW, SAVED, parse_notes, sit
 
 REPLACEMENTS = 40
-CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
+CABLE = 0.9, 1.7  # seconds after the start, between which machine 1 of two has no network
 
 
 def run_chaos(answer, name, seconds) -> dict:
-    """What a `Case` is made of: the attributes that it tells of, `planned` events, and times."""
+    """Run a case; return the attributes of `Case`, the number of `planned` events and the times."""
     plan = plans_of(answer.lab)[name]
     disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plan) else None
     machines = None
@@ -57,7 +57,7 @@ def read_run(run) -> dict:
 
 
 def read_notes(chaos, place) -> dict:
-    """What ranks have noted."""
+    """Return what ranks have recorded in the exam's store."""
     return {
         "events": [(what, rank, at) for what, rank, _, at in chaos.events_of(place)],
         "taken": chaos.steps_of(place),

@@ -1,4 +1,4 @@
-"""An answer in the exam: what it does is noted in the exam's store."""
+"""An answer in the exam, whose actions are recorded in the exam's store."""
 
 import os
 import time
@@ -8,13 +8,13 @@ import torch.distributed as dist
 
 from .chaos_plans import TWO_KILLS
 
-LATE_SECONDS = 8.0  # that one waits at most for the others to go on without it
-FEWEST = 3  # ranks that can tell who is wrong
-SAVED, FEW = "saved", "few"  # keys of notes
+LATE_SECONDS = 8.0  # at most, until the others have gone on without it
+FEWEST = 3  # ranks that can tell which one is wrong
+SAVED, FEW = "saved", "few"  # keys of the records
 
 
 def sit(answer, plan, place, disk, steps, name):
-    """What each process of the exam runs."""
+    """Run the exam in one of its processes."""
 
     def keep_going(training, crew, *args):
         note_saves(training, getattr(answer.lab, answer.__name__).__globals__)
@@ -28,16 +28,16 @@ def sit(answer, plan, place, disk, steps, name):
 
 
 def come_late(crew):
-    """As one whose start takes long: the others have met a second time, without it."""
+    """Wait, like a process that starts slowly, until the others have met again without it."""
     until = time.monotonic() + LATE_SECONDS
     while crew.last_meeting() < 2 and time.monotonic() < until:
         time.sleep(0.02)
 
 
 def flip_a_bit(training):
-    """As that of the lab, but for the bit: its last but 32nd is hardly more than rounding.
+    """Flip the top bit of a weight's fraction; the lab's bit is hardly more than rounding here.
 
-    The pixel is always black: no gradient shows it.
+    The weight's pixel is always black, so no gradient shows it.
     """
     weights = training.model[0].weight.detach().flatten()
     weights.view(torch.int64)[len(weights) // 2] ^= 1 << 51
@@ -48,7 +48,7 @@ def note(training, what, number):
 
 
 def note_saves(training, scope):
-    """Who saves, and after which step: `scope` is where the answer finds save_alone."""
+    """Record who saves and after which step; `scope` is where the answer finds save_alone."""
     save = scope["save_alone"]
 
     def save_alone(folder, step, *args, **kwargs):
@@ -59,7 +59,7 @@ def note_saves(training, scope):
 
 
 def note_few(training):
-    """Who takes a step in too small a group."""
+    """Record who takes a step in too small a group."""
     exposed = type(training)
     update = exposed.update
 
@@ -73,7 +73,7 @@ def note_few(training):
 
 
 def parse_notes(chaos, place, what) -> list[tuple[int, int, str]]:
-    """[(rank, pid, number), …]"""
+    """Return [(rank, pid, number), …]."""
     return [
         (int(rank), int(pid), number) for rank, pid, number in chaos.read_store_lines(place, what)
     ]

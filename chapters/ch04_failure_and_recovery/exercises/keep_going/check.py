@@ -1,4 +1,4 @@
-"""The exam: one thing after another happens to a training, and then all of them."""
+"""The exam: a training run to which all events happen, and each one alone if that fails."""
 
 from coursekit.protocol import Exercise
 
@@ -7,7 +7,7 @@ from .truth import PACE, SECONDS, outcome, try_case
 
 
 def examine(answer):
-    """All of it at once, and what is lost; if that goes wrong, one after another tells why."""
+    """Try all events in one run and, if that goes wrong, each one alone, which tells why."""
     undisturbed = try_case(answer, "undisturbed")
     yield from outcome(undisturbed)
     everything = try_case(answer, ALL, SECONDS + PACE * undisturbed.seconds)

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from collections.abc import Iterator
 
@@ -14,35 +14,35 @@ from .chaos_plans import ALL, AT, LAST, steps_of
 from .chaos_reasons import FEW_STEP, LOSES, SAVES, WRONG_WEIGHTS
 from .chaos_run import run_chaos
 
-SECONDS = 30.0  # of a case; on a quiet machine, one takes five
+SECONDS = 30.0  # for a case, which takes five on a quiet machine
 
 TOLD = ("values", "seconds", "lost", "planned", "began", "cables", "events", "taken", "saved",
         "few", "wrong")  # fmt: skip
 
-PACE = 10  # seconds more, where all happens, for each second of the undisturbed run: it takes six
+PACE = 10  # seconds more with all events, for each second of the undisturbed run; they take six
 
 
 class Case:
-    """What happened when the answer trained under a plan.
+    """The course of a training run by the answer under a plan.
 
-    values  of each rank: (steps, weights), or None
-    events  [(what has happened, rank, when), …]
-    taken   {(rank, pid): [(step, when), …]}, of each process; `steps` has the steps alone
+    values  (steps, weights) of each rank, or None
+    events  [(kind of event, rank, when), …]
+    taken   {(rank, pid): [(step, when), …]} of each process; `steps` has only the steps
     cables  [(when, what happened to a cable), …]
-    saved   [(rank, pid, after which step), …]
-    few     [(rank, pid, ranks), …] of steps that too few have taken
+    saved   [(rank, pid, step after which it saved), …]
+    few     [(rank, pid, ranks), …] for steps that too few ranks have taken
     wrong   the `Wrong` that was found, or None
     """
 
     def __init__(self, name, found):
-        """found: what `run_chaos` gives"""
+        """Take over `found`, the attributes that `run_chaos` returns."""
         self.name, self.chaos, self.steps_asked = name, find_lab("chaos"), steps_of(name)
         for told in TOLD:
             setattr(self, told, found.get(told))
         self.steps = {process: [step for step, _ in taken] for process, taken in self.taken.items()}
 
     def look(self):
-        """Find out whether it has come through, and has lost no more than it has to."""
+        """Raise `Wrong` unless the run has succeeded and lost no more than it had to."""
         self.need_all_steps()
         self.need_right_weights()
         if self.name == "undisturbed":
@@ -52,7 +52,7 @@ class Case:
         self.need_enough_ranks()
 
     def film(self) -> Iterator[Picture]:
-        """As soon as anybody has taken a step."""
+        """Yield a picture of the run if any process has taken a step."""
         crosses = [(what, rank, at - self.began) for what, rank, at in self.events]
         crosses += [(words, None, at) for at, words in self.cables]
         taken = {process: [(step, at - self.began) for step, at in steps]
@@ -93,7 +93,7 @@ class Case:
                 raise Wrong(self.name, what, WRONG_WEIGHTS.get(self.name, ""))
 
     def count_repeated_steps(self) -> int:
-        """The most steps that one process has taken a second time."""
+        """Return the most steps that one process has taken a second time."""
         return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
 
     def need_little_lost(self):
@@ -120,7 +120,7 @@ class Case:
 
 
 def outcome(case):
-    """Yield the line of a case; or its film, and raise what is wrong."""
+    """Yield the line of a case or, if it went wrong, its film, and raise the error."""
     if case.wrong:
         yield from case.film()
         raise case.wrong
@@ -128,8 +128,8 @@ def outcome(case):
 
 
 def try_case(answer, name, seconds=SECONDS) -> Case:
-    """seconds: until it counts as hung. A rank that stands still has all others wait: they do not
-    compute, and patience with a busy machine is none with those that wait.
+    """Run and examine a case, which counts as hung after `seconds`. If a rank hangs, all others
+    wait and do not compute, so the patience with a busy machine does not apply to them.
     """
     case = Case(name, call_next_to_answer(run_chaos, answer, name, seconds))
     try:

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 
@@ -16,11 +16,11 @@ MIXED = [((4, 3), torch.float32), ((5,), torch.float64), ((), torch.bfloat16)]
 
 HUGE = [((LARGE,), torch.float64), ((7,), torch.float64)]
 
-PARAMETER = 900  # a salt: no parameter looks like a gradient
+PARAMETER = 900  # a salt, so that no parameter looks like a gradient
 
 
 def gradients(k, kinds) -> list[torch.Tensor]:
-    """Whole numbers, so that sums are exact; in float64 with a digit that float32 does not have."""
+    """Return whole numbers with exact sums; in float64, with a digit that float32 does not have."""
     found = [numbers(k, shape, dtype, salt=i) for i, (shape, dtype) in enumerate(kinds)]
     return [x * (1 + 2.0**-25) if x.dtype == torch.float64 else x for x in found]
 
@@ -50,7 +50,7 @@ def add_up(answer, group, case):
 
 
 def copy_returned(value, kinds) -> list[torch.Tensor]:
-    """Copies of what was returned, as it is now: a request may still bring other numbers."""
+    """Copy the returned tensors now, because a request may still bring other numbers."""
     if value is None:
         raise Rejection("it returned None", NO_RETURN)
     if not isinstance(value, list | tuple):
@@ -63,7 +63,7 @@ def copy_returned(value, kinds) -> list[torch.Tensor]:
 
 
 def find_change(given, parameters, before) -> str:
-    """What is not as it was in the parameters: their list, or one of them."""
+    """Describe a change in the list of parameters or in one of them; return "" if none."""
     if len(given) != len(parameters) or any(a is not b for a, b in zip(given, parameters)):
         return "the list `parameters` has other tensors now"
     for k, (x, was) in enumerate(zip(parameters, before)):

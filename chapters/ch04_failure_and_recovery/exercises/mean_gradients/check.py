@@ -1,4 +1,4 @@
-"""The gradients of the whole batch on every rank, however many ranks share it out."""
+"""The gradients of the whole batch on every rank, however many ranks share the batch."""
 
 from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains, never
 

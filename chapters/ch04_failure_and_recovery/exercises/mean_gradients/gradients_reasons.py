@@ -1,4 +1,4 @@
-"""What is misunderstood by those whose mean gradients are wrong, exercise mean_gradients."""
+"""Misconceptions behind wrong mean gradients, for exercise mean_gradients."""
 
 LIST = "asked is a list of tensors, one for each parameter, in their order"
 IN_PLACE = (

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from collections import Counter
 
@@ -12,9 +12,9 @@ from pedagogy_lib.basics.errors import HangError
 from . import gradients_reasons as why
 from .cases import HUGE, MIXED, gradients
 
-ROUNDED = 0.02  # what bfloat16 may be off by, as a share
+ROUNDED = 0.02  # relative error that bfloat16 may have
 
-OF_NOTHING = (  # words of errors of those who add up no gradients
+OF_NOTHING = (  # words of errors of answers that add up no gradients
     "division by zero", "index out of range", "NoneType", "UnboundLocalError", "non-empty",
     "'int' object", "got <class 'int'>",
 )  # fmt: skip
@@ -54,7 +54,7 @@ def mistakes(trial, place):
 
 
 def otherwise(trial) -> str:
-    """Why numbers are wrong that no mistake gives."""
+    """Diagnose wrong numbers that no mistake gives."""
     found = [(x, y) for k in range(trial.n) for x, y in zip(trial[k].gradients, truth(trial, k))]
     if any(got.shape != wanted.shape for got, wanted in found):
         return why.SHAPED
@@ -72,7 +72,7 @@ def count_reduced_bytes(calls) -> int:
 
 
 def whole(trial) -> int:
-    """Bytes of all gradients."""
+    """Return the bytes of all gradients."""
     return sum(x.nbytes for x in gradients(0, trial.case.args[1]))
 
 

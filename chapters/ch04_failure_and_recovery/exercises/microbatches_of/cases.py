@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
 
@@ -7,7 +7,7 @@ from coursekit.kit import RankCase, World
 
 def deal(answer, place, case):
     mine = answer(place, len(case.ranks), *case.args)
-    return {"mine": list(mine) if isinstance(mine, list) else mine}  # a list may be used again
+    return {"mine": list(mine) if isinstance(mine, list) else mine}  # a list may be reused
 
 
 def deal_on_rank(answer, group, case):

@@ -1,4 +1,4 @@
-"""Which micro-batches each rank computes: all of them, each once, as evenly as can be."""
+"""The micro-batches that each rank computes: all of them, each once, as evenly as possible."""
 
 from collections import Counter
 
@@ -10,9 +10,9 @@ from .truth import NO_GROUP, ON_RANKS, REMEMBERS, explain, faults
 
 
 class DealExercise(LocalExercise):
-    """All ranks of a case ask in one process, and again in another order; then ranks of their own.
+    """An exercise whose ranks ask in one process, again in another order, and then as processes.
 
-    Who keeps something between calls may be right as long as all ask the same process.
+    An answer that remembers something between calls may be right while all ask the same process.
     """
 
     def trials(self, answer):
@@ -35,7 +35,7 @@ class DealExercise(LocalExercise):
 EXERCISE = DealExercise(
     "microbatches_of",
     lab="restart",
-    cases=[  # (1, 4) is not the first: with one rank, many mistakes look alike
+    cases=[  # (1, 4) is not the first, because with one rank many mistakes look alike
         make_case(n, m)
         for n, m in (
             (2, 4),

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from collections import Counter
 
@@ -72,7 +72,7 @@ def is_list(value) -> bool:
 
 
 def faults(trial):
-    """What is wrong, and why: the first counts."""
+    """Yield (error, diagnosis) for all that is wrong; the first one counts."""
     of_all, again = trial.collect_values("mine"), trial.collect_values("again")
     strange = [value for value in [*of_all, *(again or ())] if not is_list(value)]
     if strange:
@@ -87,7 +87,7 @@ def faults(trial):
 
 
 def faults_of_deal(shares, m):
-    """shares  of each rank: the numbers of its micro-batches"""
+    """Yield (error, diagnosis) for `shares`, the numbers of each rank's micro-batches."""
     times, sizes = Counter(k for mine in shares for k in mine), list(map(len, shares))
     strange = next((k for k in times if not 0 <= k < m), None)
     if strange is not None:
@@ -150,7 +150,7 @@ def are_remainders_from_1(shares) -> bool:
 
 
 def has_other_stride(shares, m) -> bool:
-    """Whether each rank begins with its own number, and goes on by something else than n."""
+    """Return whether each rank begins with its own number and goes on in steps other than n."""
     n = len(shares)
     strides = (k for k in range(1, m + 1) if k != n)
     return any(shares == [[*range(rank, m, k)] for rank in range(n)] for k in strides)

@@ -1,8 +1,8 @@
-"""What the cases and the truth share."""
+"""The parts that the check and the truth share."""
 
 
 class Step(list):
-    """[step], or [] for None: so values are of one kind, which can be told."""
+    """A list: [step], or [] for None, so that all values have one type and can be tabulated."""
 
 
 def wrap_step(function):

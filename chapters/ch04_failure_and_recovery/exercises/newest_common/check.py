@@ -1,4 +1,4 @@
-"""The newest step whose states are all somewhere."""
+"""The newest step at which the states of all ranks are held somewhere."""
 
 from coursekit.kit import Formula
 

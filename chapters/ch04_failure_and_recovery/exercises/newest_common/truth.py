@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.results import NO_RETURN
 
@@ -6,7 +6,7 @@ from .cases import wrap_step
 
 
 def truth(held) -> int | None:
-    """By trying every step, from the newest one on."""
+    """Return the newest common step, found by trying every step from the newest one on."""
     steps = [step for of_rank in held for _, step in of_rank]
     for step in range(max(steps, default=-1), -1, -1):
         missing = set(range(len(held)))
@@ -38,12 +38,12 @@ def truth_at(held, step):
 
 
 def newest_of_the_slowest(held):
-    """The smallest of what each rank's newest is."""
+    """Return the smallest of the newest steps that each rank holds."""
     return min((max(step for _, step in of_rank) for of_rank in held if of_rank), default=None)
 
 
 def newest_of_each_owner(held):
-    """The smallest of what is newest of each owner."""
+    """Return the smallest of the newest steps of each owner's states."""
     newest_of = {
         owner: [s for o, s in list_states(held) if o == owner] for owner in range(len(held))
     }

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -34,13 +34,13 @@ def weights_of(shapes) -> list[torch.Tensor]:
 
 
 def way_of(place, turn, shapes) -> list[torch.Tensor]:
-    """How a worker changes its weights in a round."""
+    """Return the change that a worker makes to its weights in a round."""
     chance = torch.Generator().manual_seed(100 * turn + place + 1)
     return [torch.randn(shape, generator=chance, dtype=torch.float64) for shape in shapes]
 
 
 def train(answer, group, case):
-    """case.args: shapes, learning rate, momentum, Nesterov, and what fails in round 1, if any."""
+    """Run a case of shapes, learning rate, momentum, Nesterov, and a fault in round 1, if any."""
     shapes, rate, momentum, nesterov, fault = case.args
     whole = weights_of(shapes)
     mine = [weights.clone() for weights in whole]
@@ -56,7 +56,7 @@ def train(answer, group, case):
             step(answer, *args)
         rounds.append({name: [x.clone() for x in weights]
                        for name, weights in (("whole", whole), ("mine", mine))})  # fmt: skip
-    if fault and fault.what == "step":  # at the end: what it leaves behind, nobody goes on with
+    if fault and fault.what == "step":  # at the end, as no round goes on from its state
         need_heard(call, optimizer)
     return {"rounds": rounds} if shapes == SHAPES else {}
 
@@ -67,7 +67,7 @@ def momenta_of(optimizer) -> list[torch.Tensor]:
 
 
 def step(answer, whole, mine, optimizer, group):
-    """Call the answer, with lists of its own: what counts is what is in the tensors then."""
+    """Call the answer with copies of the lists, since only the tensors' contents count."""
     given, memory = (list(whole), list(mine)), [x.detach() for x in [*whole, *mine]]
     with measure_answer(), AllRequests() as requests:
         answer(*given, optimizer, group)

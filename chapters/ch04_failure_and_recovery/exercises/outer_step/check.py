@@ -1,4 +1,4 @@
-"""DiLoCo's outer step: the mean of what workers have gone, and one step of the outer optimizer."""
+"""DiLoCo's outer step: the mean of the workers' changes, and one step of the outer optimizer."""
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World
 

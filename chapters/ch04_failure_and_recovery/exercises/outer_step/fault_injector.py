@@ -1,4 +1,4 @@
-"""Calls that fail while an answer is at work, as if somebody had died; and whether it says so."""
+"""Calls that fail during an answer, as if a rank had died, and checks that it raises the error."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -30,7 +30,7 @@ WORDS = "[gloo] Connection closed by peer"
 
 
 class Fault(NamedTuple):
-    """What fails: a call of communication, the wait for its request, or the optimizer's step."""
+    """A place of failure: a call of communication, its request's wait, or the optimizer's step."""
 
     what: str  # "call", "wait" or "step"
     number: int = 1  # of the call, from 1 on
@@ -40,15 +40,15 @@ class Fault(NamedTuple):
 
 
 class FaultInjector(Requests):
-    """One of the calls of communication fails, on all ranks: somebody has died.
+    """A failure of one call of communication on all ranks, as if a rank had died.
 
-    Of a call with async_op=True, who began it hears when it waits. All others wait inside of it.
+    If a call has async_op=True, the wait for its request fails. All other calls wait inside.
     """
 
     def __init__(self, fault):
         super().__init__()
         self.fault, self.so_far, self.error = fault, 0, None
-        self.request = None  # of the call that has the fault's number
+        self.request = None  # of the call with the fault's number
         self.waits = WaitsNoticed(self.wait_for)
 
     def __enter__(self):
@@ -81,9 +81,9 @@ class FaultInjector(Requests):
 
 
 def goes_on(call: Callable, fault: Fault, state: Callable) -> bool:
-    """Have a call fail while an answer is called; whether it has done without that call.
+    """Let a call fail during an answer; return whether the answer has done without that call.
 
-    state  gives the tensors that are to stay as they are if the call fails
+    state  returns the tensors that must stay unchanged if the call fails
     """
     before = [x.clone() for x in state()]
     with FaultInjector(fault) as calls:

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -58,9 +58,9 @@ def mean_gone(gone, k):
 
 
 class Play:
-    """All workers of a trial, in one process; with a mistake, if one is named.
+    """A simulation of all workers of a trial in one process, with a mistake if one is named.
 
-    gradient  takes how far all workers have gone, and the number of one: its outer gradient
+    gradient  takes all workers' changes and the index of one, returns its outer gradient
     """
 
     def __init__(self, trial, gradient=mean_gone, is_left=False, mistake=""):
@@ -100,7 +100,7 @@ class Play:
                 self.move(k, number)
 
     def move(self, k, number):
-        """One weight's step of SGD, from its formula."""
+        """Take one weight's step of SGD, from its formula."""
         gradient, moving = self.kept[k][number], self.moving[k][number]
         if gradient is None:
             return

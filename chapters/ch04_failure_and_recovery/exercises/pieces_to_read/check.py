@@ -1,4 +1,4 @@
-"""Which pieces of old shards a rank reads, where shards were saved by another number of ranks."""
+"""The pieces of old shards that a rank reads, if another number of ranks has saved them."""
 
 from coursekit.kit import Formula
 from pedagogy_lib.basics.units import format_count

@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def owners(length, ranks) -> list[tuple[int, int]]:
-    """Of each number: the rank that has it, and its place there."""
+    """Return, for each number, the rank that has it and its place there."""
     each = -(-length // ranks)
     return [divmod(number, each) for number in range(length)]
 
@@ -12,7 +12,7 @@ def numbers_of(length, ranks, rank) -> list[int]:
 
 
 def merge_neighbours(found) -> list[tuple[int, int, int]]:
-    """(owner, place) of each number, as pieces of neighbours."""
+    """Merge the (owner, place) of each number into pieces of neighbours."""
     pieces = []
     for owner, place in found:
         if pieces and pieces[-1][0] == owner and pieces[-1][2] == place:
@@ -83,7 +83,7 @@ def whole_shards(length, old, new, rank):
 
 
 def split_like_tensor_split(length, old, new, rank):
-    """As tensor_split cuts: the first shards are longer by one."""
+    """Return the pieces of shards cut by tensor_split, of which the first are longer by one."""
 
     def bounds(ranks):
         sizes = [length // ranks + (k < length % ranks) for k in range(ranks)]

@@ -1,4 +1,4 @@
-"""Which ranks compute for longer than the others, told from times that vary."""
+"""The ranks that compute for longer than the others, found in times that vary."""
 
 from coursekit.kit import Formula
 
@@ -6,7 +6,7 @@ from .truth import MISTAKES, truth
 
 
 def steps_of(*ranks) -> list[list[float]]:
-    """For each step, the times of all ranks; given is, for each rank, the times of all steps."""
+    """Return the times of all ranks for each step; given are those of all steps for each rank."""
     return [list(of_step) for of_step in zip(*ranks)]
 
 

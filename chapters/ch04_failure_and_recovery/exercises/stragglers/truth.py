@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def middle(values) -> float:
@@ -16,7 +16,7 @@ def columns(seconds) -> list[list[float]]:
 
 
 def rule(of_rank=middle, of_all=middle, over=lambda mine, limit: mine > limit, fixed=None):
-    """A function that finds ranks by such statistics."""
+    """Return a function that finds ranks by the given statistics."""
 
     def find_ranks(seconds, times=1.5):
         usual = [of_rank(column) for column in columns(seconds)]
@@ -58,7 +58,7 @@ def slowest(seconds, times=1.5):
 
 
 def swap_axes(seconds, times=1.5):
-    """Rows and columns in each other's place."""
+    """Find ranks with rows and columns swapped."""
     usual = [middle(step) for step in seconds]
     return [rank for rank, mine in enumerate(usual) if mine > times * middle(usual)]
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import io
 import pickle
@@ -11,7 +11,7 @@ from coursekit.kit import Rejection
 
 SAMPLES = 160
 
-# What the next step depends on, in the order in which it is told: what is wrong, and why it counts.
+# {part of the state on which the next step depends: diagnosis}, in the order of the reports.
 WHY = {
     "weights": "the weights are those of a fresh model: self.model has a state_dict()",
     "moments": "AdamW keeps two moments for each weight, and counts steps. Without them it begins "
@@ -42,14 +42,14 @@ READABLE = (
 
 
 def data_of(samples=SAMPLES):
-    """Images and labels, the same on every rank."""
+    """Return images and labels, the same on every rank."""
     chance = torch.Generator().manual_seed(0)
     images = torch.rand(samples, 64, generator=chance)
     return images, torch.randint(10, (samples,), generator=chance)
 
 
 def look_at(training) -> dict:
-    """All that the next step depends on, as it is now: {name: what can be compared}."""
+    """Return all that the next step depends on, as it is now: {name: comparable value}."""
     optimizer, scaler = training.optimizer.state_dict(), training.scaler.state_dict()
     return {
         "weights": serialise_value([p.detach() for p in training.model.parameters()]),
@@ -66,7 +66,7 @@ def look_at(training) -> dict:
 
 
 def serialise_value(value) -> bytes:
-    """Equal for equal values: of tensors their numbers, wherever they lie in memory."""
+    """Return bytes that are equal for equal values, wherever tensors lie in memory."""
     if isinstance(value, torch.Tensor):
         return value.contiguous().numpy().tobytes()
     if isinstance(value, dict):
@@ -77,7 +77,7 @@ def serialise_value(value) -> bytes:
 
 
 def there_and_back(state):
-    """As a file would keep it."""
+    """Save and load a state, as a file would store it."""
     buffer = io.BytesIO()
     try:
         torch.save(state, buffer)
@@ -97,7 +97,7 @@ def resume(answer, group, case):
     state, looked = there_and_back(training.state_dict()), look_at(training)
     need_parts(state)
     losses = [training.step() for _ in range(after)]
-    torch.manual_seed(1000 + dist.get_rank())  # a new process begins with others
+    torch.manual_seed(1000 + dist.get_rank())  # a new process begins with other seeds
     random.seed(1000 + dist.get_rank())
     fresh = answer(data_of(), dtype)
     fresh.load_state_dict(state)

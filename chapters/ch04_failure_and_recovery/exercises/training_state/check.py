@@ -1,4 +1,4 @@
-"""What a training run depends on: saved, and made anew from what was saved."""
+"""All that a training run depends on, saved and restored."""
 
 import torch
 

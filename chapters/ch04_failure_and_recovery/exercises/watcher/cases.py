@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from coursekit.kit.results import Outcome, outcome_of, plain
 
@@ -51,11 +51,11 @@ NOT_YET = "a rank that has not counted yet, with 0, gets as much time as any oth
 
 
 def large(k) -> int:
-    """A number of its own in memory, each time."""
+    """Return a number that is a new object in memory each time."""
     return int(f"1000{k:03}")
 
 
-CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
+CASES = {  # {case: ([(counts, now), …], diagnosis of a wrong answer)}
     "its clock shows a large number": (
         [({0: 1}, 1e6), ({0: 1}, 1e6 + 0.25)], FIRST),
     "its clock begins at 0": (
@@ -97,11 +97,11 @@ CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
 
 
 def run_watchers(answer, watchers, looks, counts) -> tuple[list[Outcome], list[tuple]]:
-    """Have watchers made, and look by them; up to the first call that raises.
+    """Make watchers and let them look, up to the first call that raises.
 
-    looks   [(the number of a watcher, its counts, now), …]
-    counts  a dict that is changed to each of the counts; None: each look has a dict of its own
-    Returns  what came of making them; and for each look what came of it, and its counts then
+    looks   [(the index of a watcher, its counts, now), …]
+    counts  a dict that is changed to each of the counts; None: each look has its own dict
+    Returns  the outcomes of making the watchers; the outcome of each look, and its counts then
     """
     made = [outcome_of(answer, PATIENCE) for _ in range(watchers)]
     found, is_right = [], not any(outcome.error for outcome in made)

@@ -1,4 +1,4 @@
-"""Who has been silent for too long: counts that change, or do not, and one clock."""
+"""The ranks that have been silent for too long, by counts that change or not, and one clock."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit.rank_trials import NOT_TOLD
@@ -41,7 +41,7 @@ def examine(answer):
 
 
 def judge(case, came, looks, wanted):
-    """came: what `run_watchers` gives."""
+    """Raise `Wrong` unless `came`, the result of `run_watchers`, is the wanted one."""
     made, found = came
     for outcome in made:
         if outcome.error:

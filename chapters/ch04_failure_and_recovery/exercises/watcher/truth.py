@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.tables import tabulate
 
@@ -10,7 +10,7 @@ from .cases import CASES, PATIENCE
              for k in range(len(history))]
 )  # fmt: skip
 def truth(looks, patience) -> list[int]:
-    """After all these looks, from the whole history."""
+    """Return the ranks that are silent at the last of these looks, from the whole history."""
     counts, now = looks[-1]
     silent = []
     for rank, count in counts.items():

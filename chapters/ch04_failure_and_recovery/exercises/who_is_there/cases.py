@@ -1,14 +1,14 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from coursekit.kit import Rejection
 
 from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, hold, synchronise_sets
 
-A, B, C = "000 471 pc", "001 472 pc", "002 473 my pc"  # there are spaces in names
+A, B, C = "000 471 pc", "001 472 pc", "002 473 my pc"  # names may have spaces
 
-D, X = "003 509 pc", "001 47 pc"  # a newcomer; and one that is dead, which asks nothing
+D, X = "003 509 pc", "001 47 pc"  # a newcomer; and one that is dead, or dies while it asks
 
-TINY = 0.02  # seconds of patience, of a newcomer that waits for long all the same
+TINY = 0.02  # seconds of patience of a newcomer, which waits for longer all the same
 
 B_LIKE_X = "001 47 pc 2"
 
@@ -158,9 +158,9 @@ CASES = [
 
 
 def meet(answer, asks):
-    """In a rank, which is a process that can be ended: each one that asks is a thread."""
+    """Hold a meeting in a rank, a process that can be ended; each participant is a thread."""
     meeting = asks.begin(answer)
-    if meeting.late():  # once, a busy machine may be
+    if meeting.late():  # a busy machine may be late once
         meeting = asks.begin(answer)
     if waiting := meeting.name_waiter():
         raise Rejection(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))

@@ -1,4 +1,4 @@
-"""Who takes part: several ask one store, at the same time, late, or never."""
+"""The participants of a meeting: they ask one store at the same time, late or never."""
 
 from coursekit.kit import RankExercise, complains
 from coursekit.kit.single_rank import Alone, run_alone

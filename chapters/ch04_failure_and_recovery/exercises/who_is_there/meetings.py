@@ -1,4 +1,4 @@
-"""Several that ask one store who is there: each is a thread of one process."""
+"""Participants of a meeting, which ask one store who is there; each is a thread of one process."""
 
 import contextlib
 import tempfile
@@ -14,17 +14,17 @@ import torch.distributed as dist
 LONG = 30.0  # seconds of patience, which a right answer does not need
 READS = "get", "check"  # calls to a store that write nothing
 AFTER, SAME_MOMENT = "after", "same moment"
-SETTLES = 0.3  # seconds for one to write its name, before the next one comes
-HELD = 1.0  # seconds that a call is held at most
-SLACK = 1.0  # seconds that a right answer may come later on a busy machine
+SETTLES = 0.3  # seconds for a participant to write its name before the next one comes
+HELD = 1.0  # seconds at most for which a call is held
+SLACK = 1.0  # seconds by which a right answer may be late on a busy machine
 
 
 class Dead(Exception):
-    """One that asks is killed, at a call to the store."""
+    """The error that ends a participant at a call to the store, as if it were killed."""
 
 
 class CallLogStore(dist.FileStore):
-    """The store of one that asks: notes its calls; `before` is called before each of them."""
+    """The store of a participant, which records its calls; `before` is called before each one."""
 
     def __init__(self, path):
         super().__init__(path, -1)
@@ -63,7 +63,7 @@ class CallLogStore(dist.FileStore):
 
 
 class One:
-    """One that asks: a thread, its store, and what came of it."""
+    """A participant: a thread, its store and its result."""
 
     def __init__(self, path, name):
         self.store, self.name = CallLogStore(path), name
@@ -85,17 +85,17 @@ class One:
 
 @dataclass(frozen=True)
 class Asks:
-    """A case: who asks, one after another, and what all of them are to get.
+    """A case: the participants, one after another, and the list that all of them must get.
 
-    who         [(name, former, patience, when), …]: seconds after the one before has come, or AFTER
-                all before have returned; or a function that waits until it is time
-    wanted      the list; None: any, if it is the same for all
-    waits, why  what it means if somebody waits for ever, or gets another list
-    not_before  (name, seconds, what it means if somebody returns earlier than that, from when this
-                one has come)
-    not_after   (name, seconds, what it means if this one returns later than that, and SLACK)
-    plot        takes all that ask, and puts something in the way of their stores
-    second      the place of the first that asks in the second meeting
+    who         [(name, former, patience, when), …]: `when` is seconds after the previous one has
+                come, AFTER all previous ones have returned, or a function that waits for the time
+    wanted      the list; None: any list that is the same for all
+    waits, why  the diagnoses if a participant waits forever, or gets another list
+    not_before  (name, seconds, diagnosis if any participant returns earlier than that, counted from
+                when this one has come)
+    not_after   (name, seconds, diagnosis if this one returns later than that, plus SLACK)
+    plot        takes all participants and puts an obstacle in the way of their stores
+    second      the index of the first participant of the second meeting
     """
 
     what: str
@@ -118,7 +118,7 @@ class Asks:
         return meeting
 
     def lists(self, got) -> list[tuple]:
-        """(name, what is right, what it got) of all that have returned: `got` of a meeting."""
+        """Return (name, right list, result) of all that have returned, from a meeting's `got`."""
         everybody, wanted = sorted(name for name, _ in got[: self.second]), self.wanted
         wanted = wanted or self.any_right(got)
         of_first = everybody if got[self.second :] else wanted
@@ -128,7 +128,7 @@ class Asks:
         ]
 
     def any_right(self, got) -> list[str]:
-        """A sorted list that all could have got: of the first one's names, if these can be."""
+        """Return a sorted list that all could have got: the first one's if its names can be."""
         (first, value), *_ = got
         names = {name for name, *_ in self.who}
         is_right = isinstance(value, list) and first in value
@@ -137,7 +137,7 @@ class Asks:
 
 
 class Meeting:
-    """What came of a case."""
+    """The course and the results of a case."""
 
     LIMIT = 4.0  # seconds
 
@@ -148,7 +148,7 @@ class Meeting:
         asks.plot(self.ones)
 
     def hold(self, answer):
-        """Have all ask, and wait until they have returned, or LIMIT seconds."""
+        """Let all ask, and wait until they have returned, or for LIMIT seconds."""
         for place, (_, former, patience, when) in enumerate(self.asks.who):
             one, earlier = self.ones[place], self.ones[:place]
             self.await_turn(when, earlier)
@@ -157,7 +157,7 @@ class Meeting:
         self.join(self.ones)
         for one in self.ones:
             if one.error and not isinstance(one.error, Dead):
-                self.folder.cleanup()  # the error keeps this object until its process ends
+                self.folder.cleanup()  # the error keeps this object alive until its process ends
                 raise one.error
 
     def await_turn(self, when, earlier):
@@ -175,16 +175,16 @@ class Meeting:
             one.thread.join(max(0, until - time.monotonic()))
 
     def name_waiter(self) -> str:
-        """Who has not returned, or an empty text."""
+        """Return the name of one that has not returned, or an empty text."""
         waits = [one.name for one in self.ones if one.ended is None]
         return f"{waits[0]!r}" if waits else ""
 
     def list_results(self) -> list[tuple]:
-        """(name, what it got) of all that have returned."""
+        """Return (name, result) of all that have returned."""
         return [(one.name, one.value) for one in self.ones if one.error is None]
 
     def early(self) -> tuple | None:
-        """(name, seconds) of one that has returned too early."""
+        """Return (name, seconds) of one that has returned too early, or None."""
         if not self.asks.not_before:
             return None
         name, seconds, _ = self.asks.not_before
@@ -193,7 +193,7 @@ class Meeting:
         return (early[0].name, early[0].ended - early[0].began) if early else None
 
     def late(self) -> tuple | None:
-        """(name, seconds) of one that has returned too late."""
+        """Return (name, seconds) of one that has returned too late, or None."""
         if not self.asks.not_after:
             return None
         name, most, _ = self.asks.not_after
@@ -202,21 +202,21 @@ class Meeting:
         return (name, one.ended - one.began) if is_late else None
 
     def has_announced(self) -> bool:
-        """Whether some call, as far as that can be seen, has written a name."""
+        """Return whether some call, as far as that can be seen, has written a name."""
         calls = [call for one in self.ones for call in one.store.calls]
         return not calls or any(
             one.name in key + text for one in self.ones for _, key, text in one.store.calls
         )
 
     def list_returned(self) -> list[One]:
-        """Those that have returned from the meeting in which another one waits."""
+        """Return those that have returned from the meeting in which another one waits."""
         of_this = self.ones[self.asks.second :] or self.ones
         return [one for one in of_this if one.ended is not None and one.error is None]
 
     def has_a_list(self) -> bool:
-        """Whether somebody has written what it has returned, as far as that can be seen.
+        """Return whether one has written the list that it returned, as far as that can be seen.
 
-        Its first text announces it, and does not count.
+        The first text of a participant only announces it and does not count.
         """
         for one in self.list_returned():
             _, *later = [text for call, _, text in one.store.calls if call not in READS] or [""]
@@ -226,7 +226,7 @@ class Meeting:
         return False
 
     def overwritten(self) -> bool:
-        """Whether several have set the same key."""
+        """Return whether several participants have set the same key."""
         keys = [{key for call, key, _ in one.store.calls if call == "set"} for one in self.ones]
         return max(Counter(key for of_one in keys for key in of_one).values(), default=0) > 1
 
@@ -235,7 +235,7 @@ class Meeting:
 
 
 def synchronise_sets(ones):
-    """All set for the first time at the same moment: whoever reads first and then sets, loses."""
+    """Let all first sets happen at one moment, so that reading before setting does not help."""
     barrier = threading.Barrier(len(ones))
 
     def await_all_sets(call, key):
@@ -248,11 +248,11 @@ def synchronise_sets(ones):
 
 
 def hold(ones):
-    """The first proposes; before that is written, the second comes and proposes another list."""
+    """Let the second propose another list after the first proposes, before that is written."""
     first, second = ones
 
     def proposes(one, call):
-        """For the first time. With the first append, it has announced itself."""
+        """Return whether a call is a first proposal; a first append only announces."""
         is_list = call in ("set", "compare_set") or (call == "append" and one.store.wrote.is_set())
         return is_list and not one.has_proposed.is_set()
 
@@ -274,7 +274,7 @@ def goes_between(earlier):
 
 
 def dies(name):
-    """One of this name is killed at its second call."""
+    """Return a plot in which the participant of this name is killed at its second call."""
 
     def plot(ones):
         one = next(one for one in ones if one.name == name)

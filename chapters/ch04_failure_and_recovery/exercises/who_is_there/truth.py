@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.results import NO_RETURN
 
@@ -34,7 +34,7 @@ def faults(trial):
 
 
 def other_kinds(name, value):
-    """What is no list of names."""
+    """Yield (error, diagnosis) for a value that is not a list of names."""
     if value is None:
         yield f"{name!r}: it returned None", NO_RETURN
     if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import hashlib
 import os
@@ -86,12 +86,12 @@ class Place:
         self.held = []
 
     def note(self, path=None):
-        """Note what a file holds now: its checksum, None of one that is not there."""
+        """Record the checksum of a file as it is now, or None if it does not exist."""
         path = path or self.path
         self.held.append(checksum(path.read_bytes()) if path.exists() else None)
 
     def describe_file(self) -> str:
-        """What is there under the wanted name, in words; "" for the old file, or the new one."""
+        """Describe the file of the wanted name; return "" if it is the old or the new one."""
         try:
             data = self.path.read_bytes()
         except OSError:
@@ -106,7 +106,7 @@ class Place:
 
 
 def run_in_folder(work):
-    """A case with a folder of its own, and an old file in it."""
+    """Wrap `work` in a case with its own folder, which has an old file in it."""
 
     def case(answer):
         with tempfile.TemporaryDirectory() as folder:
@@ -117,7 +117,7 @@ def run_in_folder(work):
 
 
 def need_written(place, seen, path=None):
-    """Refuse an answer that was left alone, and has not written the file."""
+    """Refuse an answer that was left alone and has not written the file."""
     if seen.raised:
         raise Rejection(f"it raised {seen.raised[1]}", "")
     path = path or place.path
@@ -210,7 +210,7 @@ def full_disk(answer, place):
 @run_in_folder
 def power_cut(answer, place):
     why = {"never": NEVER_SYNCED, "too early": SYNCED_EARLY}
-    for data in (NEW, NEW[:100]):  # a short one stays in Python's buffer
+    for data in (NEW, NEW[:100]):  # short data stays in Python's buffer
         seen = run_writer(answer, place.path, data)
         place.note()
         for problem in filter(None, seen.unsynced):

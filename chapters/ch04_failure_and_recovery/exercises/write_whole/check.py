@@ -1,4 +1,4 @@
-"""A file that is the old one or the new one, whatever happens to who writes it."""
+"""A file that is either the old or the new one, whatever happens to the process that writes it."""
 
 from coursekit.kit import RankExercise
 from coursekit.kit.single_rank import Alone, run_alone
@@ -25,7 +25,7 @@ EXERCISE = RankExercise(
         Alone("the power fails", power_cut),
     ],
     work=run_alone,
-    timeout=20.0,  # it writes some thirty times, each time in a process of its own
+    timeout=20.0,  # it writes about thirty times, each time in a separate process
     facts=[files_are_whole],
     found=lambda case: ("told", "held"),
     told=lambda trial: trial[0].told,

@@ -1,7 +1,7 @@
-"""A process that writes a file: watched, and killed wherever one likes.
+"""A process that writes a file, observed and killed at any chosen moment.
 
-It is a child of this one. Python tells what it is about to do with files (audit hooks), and the
-kernel ends it, or refuses, when a file grows beyond a limit.
+It is a child of this one. Python's audit hooks report what it is about to do with files, and the
+kernel ends it, or refuses to write, when a file grows beyond a limit.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ LOOKED_AT = (OPEN, RENAME, "os.remove", "os.rmdir", "os.truncate", "os.link", "o
 
 @dataclass
 class FileActivity:
-    """What a process has done with files of one folder, and how it ended.
+    """The actions of a process on the files of one folder, and how it ended.
 
-    doings      of its files: "open a.unfinished", "os.rename a.unfinished to a", …
+    doings      actions on files: "open a.unfinished", "os.rename a.unfinished to a", …
     written     names of files that it opened for writing
     outside     paths that it opened for writing in other folders
-    unsynced    for each rename to the wanted name: why the data was not on the disk, or ""
-    folder_synced  whether the folder was brought to the disk after the last rename
-    raised      (names of the exception's class and those above it, its text); () if it raised none
+    unsynced    for each rename to the wanted name, why the data was not on the disk, or ""
+    folder_synced  whether the folder was synced to the disk after the last rename
+    raised      (names of the exception's class and its bases, its text); () if it raised none
     killed      whether it was killed
     """
 
@@ -42,10 +42,10 @@ class FileActivity:
 
 
 def run_writer(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -> FileActivity:
-    """Have a child call answer(path, data).
+    """Let a child process call answer(path, data).
 
-    kill_at      kill it before what it does with files for the kill_at-th time, from 1
-    limit_bytes  no file can grow beyond that: writing fails, or, if it `dies`, ends the process
+    kill_at      kill it before its kill_at-th action on files, counted from 1
+    limit_bytes  no file can grow beyond that: writing fails or, if it `dies`, ends the process
     """
     hear, say = os.pipe()
     pid = os.fork()
@@ -73,7 +73,7 @@ def run_writer(answer, path, data, kill_at=None, limit_bytes=None, dies=False) -
 
 
 def limit_files(limit_bytes, dies):
-    """As a disk that takes so much of a file, and no more."""
+    """Limit the size of files, like a disk that takes so much of a file and no more."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGXFSZ, signal.SIG_DFL if dies else signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, resource.RLIM_INFINITY))
@@ -84,12 +84,12 @@ def lift_limit():
 
 
 class Watch:
-    """In the child: notes what it does with files, and kills it in time."""
+    """An observer in the child, which records its actions on files and kills it in time."""
 
     def __init__(self, seen, path, kill_at):
         self.seen, self.kill_at = seen, kill_at
         self.wanted, self.folder = path.name, os.path.realpath(path.parent)
-        self.synced, self.is_looking = {}, False  # synced: {inode: what was in the file then}
+        self.synced, self.is_looking = {}, False  # synced: {inode: content of the file then}
         sys.addaudithook(self.hear)
         for name in ("fsync", "fdatasync"):
             setattr(os, name, self.wrap_sync(getattr(os, name)))
@@ -99,7 +99,7 @@ class Watch:
     def hear(self, event, args):
         if event not in LOOKED_AT or self.is_looking:
             return
-        self.is_looking = True  # what is done meanwhile is our own
+        self.is_looking = True  # actions until then are our own
         try:
             self.look(event, args)
         finally:
@@ -107,13 +107,13 @@ class Watch:
 
     def look(self, event, args):
         if not isinstance(args[0], str | bytes | os.PathLike):
-            return  # a number: a file that is open already
+            return  # a number is a file that is open already
         path = os.fsdecode(args[0])
         here = os.path.realpath(os.path.dirname(path) or ".") == self.folder
         name = os.path.basename(path)
         if event == OPEN:
             is_file = not os.path.isdir(path) and not path.startswith("/dev/")
-            if not (args[2] or 0) & WRITES or not is_file:  # tempfile names a folder first
+            if not (args[2] or 0) & WRITES or not is_file:  # tempfile opens a folder first
                 return
             (self.seen.written if here else self.seen.outside).append(name if here else path)
         if event == RENAME and os.path.basename(os.fsdecode(args[1])) == self.wanted:

@@ -1,15 +1,15 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit import complains
 
 from .cases import DIRECTLY, NEW, OLD, checksum
 
-EITHER = {checksum(OLD), checksum(NEW)}  # cut off, it may still be the old one
+EITHER = {checksum(OLD), checksum(NEW)}  # after an interruption, it may still be the old one
 
 HELD = {
     "left alone": [{checksum(NEW)}] * 3,
     "killed while it writes": [EITHER] * 3,
-    "killed between two calls": [EITHER, {checksum(NEW)}],  # again and again
+    "killed between two calls": [EITHER, {checksum(NEW)}],  # repeated for each moment
     "a full disk": [EITHER],
     "several at once": [{checksum(NEW)}],
     "the power fails": [{checksum(NEW)}, {checksum(NEW[:100])}],

@@ -1,4 +1,4 @@
-"""Who computes wrong gradients: each batch is computed by two ranks."""
+"""The ranks that compute wrong gradients, found because two ranks compute each batch."""
 
 from coursekit.kit import RankCase, RankExercise, World, complains
 

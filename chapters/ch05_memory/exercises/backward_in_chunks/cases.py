@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import warnings
 
@@ -10,7 +10,7 @@ from .chunked_losses import Problem, Rows
 
 STALE = 0.25
 
-POSITIONS, WIDTH, VOCABULARY, SIZE = 480, 4, 2000, 12  # where memory is measured
+POSITIONS, WIDTH, VOCABULARY, SIZE = 480, 4, 2000, 12  # for the memory trial
 
 CHUNKS = POSITIONS // SIZE
 
@@ -43,7 +43,7 @@ def compare(answer, positions, width, vocabulary, size, *how):
 
 
 def number_of(value):
-    """As a tensor of float64, if it is one number."""
+    """Return a tensor of float64 if the value is one number; otherwise None or a text."""
     try:
         return torch.tensor(float(value), dtype=torch.float64)
     except (TypeError, ValueError, RuntimeError):
@@ -51,7 +51,7 @@ def number_of(value):
 
 
 def measure_chunks(answer):
-    """The most bytes beside gradients, in times the logits of one chunk."""
+    """Return the peak bytes besides the gradients, as a multiple of one chunk's logits."""
     problem = Problem(POSITIONS, WIDTH, VOCABULARY)
     hidden = problem.compute_hidden()
     before = most_bytes()["total"]

@@ -1,6 +1,6 @@
-"""A loss whose logits are there a chunk at a time.
+"""A loss whose logits are computed one chunk at a time.
 
-The truth comes from all logits at once: minus the logarithm of the softmax at each target.
+The truth comes from all logits at once: minus the log-softmax at each target.
 """
 
 from coursekit.kit import Equals, Holds, never

@@ -1,4 +1,4 @@
-"""A loss of a large vocabulary as the exercise tries it: its truth, and what is not right."""
+"""A loss with a large vocabulary, as the exercise tries it, and a counter of its logits' rows."""
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ WEIGHT, BEFORE = "weight", "the layer before"
 
 
 class Problem:
-    """A layer, an embedding if weights are tied, the last matrix, and targets; in float64."""
+    """A layer, an embedding if weights are tied, the last matrix and the targets, in float64."""
 
     def __init__(self, positions, width, vocabulary, tied=False, stale=None):
         chance = torch.Generator().manual_seed(3)
@@ -34,7 +34,7 @@ class Problem:
         return torch.tanh(inside)
 
     def count(self, gradient):
-        """Called when a backward comes through the layers before."""
+        """Count one backward through the layers before `hidden`."""
         self.times_back += 1
 
     def gradients(self) -> dict:
@@ -42,7 +42,7 @@ class Problem:
 
 
 class Rows(OperatorMode):
-    """Sees how many rows of logits are made at a time: results of the vocabulary's width."""
+    """A mode that notes the row counts of all results that are as wide as the vocabulary."""
 
     def __init__(self, vocabulary, width):
         super().__init__()
@@ -51,5 +51,5 @@ class Rows(OperatorMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
         if isinstance(result, torch.Tensor) and result.shape[1:] == (self.vocabulary,):
-            self.found |= {len(result)} - {self.width}  # the matrix, or its gradient, turned round
+            self.found |= {len(result)} - {self.width}  # the transposed matrix or its gradient
         return result

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give: see chunked_losses.py."""
+"""The right results for chunked_losses.py, and the results of known mistakes."""
 
 import torch
 
@@ -6,9 +6,9 @@ from .chunked_losses import BEFORE, WEIGHT, Problem
 
 
 def compute_loss_and_gradients(positions, width, vocabulary, size, *how, weights=None) -> dict:
-    """Loss and gradients of a sum over positions, each with its weight: 1 / positions unless given.
+    """Return loss and gradients of a weighted sum over positions.
 
-    weights  (positions,)
+    weights  weight of each position, (positions,); 1 / positions unless given
     """
     problem = Problem(positions, width, vocabulary, *how)
     if weights is None:
@@ -64,7 +64,7 @@ NO_TIED = (
 
 
 def weights_of(positions, size) -> dict:
-    """{mistake: how much each position counts for it}"""
+    """Return {mistake: the weight that it gives each position, (positions,)}."""
     of = torch.arange(positions) // size
     lengths = torch.bincount(of)[of].double()
     chunks = -(-positions // size)
@@ -81,7 +81,7 @@ def weights_of(positions, size) -> dict:
 
 
 def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None) -> dict:
-    """{mistake: {"loss": …, "gradients": …}}"""
+    """Return {mistake: {"loss": …, "gradients": …}}."""
     sizes = positions, width, vocabulary, size
     found = {
         why: compute_loss_and_gradients(*sizes, tied, stale, weights=weights)
@@ -114,7 +114,7 @@ def wrong_ones(right, positions, width, vocabulary, size, tied=False, stale=None
 
 
 def compute_logits_gradient(sizes) -> torch.Tensor:
-    """The gradient of a tied weight, but for what comes from the embedding."""
+    """Return the gradient of a tied weight without the embedding's contribution."""
     problem = Problem(*sizes[:3], True)
     logs = torch.log_softmax(problem.compute_hidden().detach() @ problem.weight.T, -1)
     (-logs[torch.arange(sizes[0]), problem.targets].mean()).backward()

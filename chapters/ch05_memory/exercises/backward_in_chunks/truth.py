@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -25,7 +25,7 @@ def make_mistake_lookup(name):
 
 
 def distinct(trial, name) -> list:
-    """Mistakes that show in this value, and in no other way: the loss of some is right."""
+    """Return the mistakes that change this value; some of them leave the loss right."""
     wrong, right = trial[0].wrong, trial[0].right[name]
     return [why for why, each in wrong.items() if differs(each[name], right)]
 
@@ -44,14 +44,14 @@ KEPT = (
 
 
 def why_other_rows(trial, place) -> str:
-    """What to say of chunks of another size."""
+    """Return the diagnosis for chunks of another size."""
     if trial[place].rows[0] == trial.case.args[0]:
         return f"these are all positions. {KEPT[0].upper()}{KEPT[1:]}"
     return "`size` is how many positions a chunk has; it is not the number of chunks"
 
 
 def why_no_loss(trial) -> str:
-    """What to say of a loss that no mistake gives."""
+    """Return the diagnosis for a loss that no known mistake gives."""
     got, right = trial[0].loss, trial[0].right["loss"]
     if got is None:
         return NO_RETURN

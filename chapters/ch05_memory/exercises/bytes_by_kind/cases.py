@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import copy
 from functools import partial
@@ -12,7 +12,7 @@ KINDS = ("parameters", "gradients", "optimizer_state")
 
 
 class Several(nn.Module):
-    """Parameters of every sort: tied, frozen, of another dtype, not used; and a buffer."""
+    """A model with a buffer and tied parameters; some may be frozen, unused or of another dtype."""
 
     def __init__(self, dtype=torch.float32, frozen=False, unused=False, last=None):
         super().__init__()
@@ -59,9 +59,9 @@ STATES = [
 
 
 def make_model_and_optimizer(model, optimizer, done) -> tuple:
-    """A model and its optimizer, in such a state."""
+    """Return a model and its optimizer in the state that `done` names."""
     model = MODELS[model]()
-    dims = (2,) if optimizer == "SGD" else (2, 1)  # it is not given the biases
+    dims = (2,) if optimizer == "SGD" else (2, 1)  # SGD gets no biases
     groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in dims]
     optimizer = OPTIMIZERS[optimizer](groups)
     if done != "nothing done yet":
@@ -88,7 +88,7 @@ def look(answer, *state):
 
 
 def numbers_or_text(value):
-    """A dict with floats, if it is one with numbers; else a text that shows the value."""
+    """Return a dict of floats if the value is a dict of numbers; otherwise None or a text."""
     try:
         return {str(kind): float(count) for kind, count in value.items()}
     except (AttributeError, TypeError, ValueError, RuntimeError):

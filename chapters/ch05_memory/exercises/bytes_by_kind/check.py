@@ -1,4 +1,4 @@
-"""What a model's states take, in the middle of a training."""
+"""The bytes of a model's states in the middle of a training run."""
 
 from coursekit.kit import Equals, Holds, never
 from coursekit.kit.results import NO_RETURN

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import sys
 from functools import cache
@@ -31,7 +31,7 @@ def look_by_ourselves() -> dict:
 
 
 def bytes_in(tensors) -> int:
-    """The truth: each storage once."""
+    """Return the right number of bytes, which counts each storage once."""
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage() for x in tensors}
     return sum(storage.nbytes() for storage in storages.values())
 

@@ -1,11 +1,11 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 
 from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.torch_private import OperatorMode
 
-# For each case the shape, the block, and for each block the power of 2 that is its scale, or None.
+# Each case: shape, block size, and for each block its scale as a power of 2, or None for zeros.
 CASES = {
     "4 numbers, blocks of 4": ((4,), 4, [0]),
     "6 numbers, blocks of 2": ((6,), 2, [1, 3, -2]),
@@ -18,13 +18,16 @@ CASES = {
     "300 numbers, blocks of 256": ((300,), 256, [1, -6]),
 }
 
-COUNT, BLOCK = 1_000, 64  # of random numbers
+COUNT, BLOCK = 1_000, 64  # the number of random numbers, and their block size
 
-FRACTIONS = (0.0, 0.25, -0.25, 0.375, -0.375)  # of a code, beside a whole number
+FRACTIONS = (0.0, 0.25, -0.25, 0.375, -0.375)  # the distance from a whole number, in codes
 
 
 def make(shape, block, powers) -> torch.Tensor:
-    """With the largest magnitude of each block 127 times a power of 2, and negative in odd ones."""
+    """Return a tensor in which the largest magnitude of each block is 127 times a power of 2.
+
+    In blocks with an odd index, the number with this magnitude is negative.
+    """
     source = torch.Generator().manual_seed(len(powers) + block)
     count = torch.Size(shape).numel()
     codes = torch.randint(-100, 101, (count,), generator=source).double()
@@ -40,7 +43,7 @@ def make(shape, block, powers) -> torch.Tensor:
 
 
 def make_codes_and_scales(shape, block, powers):
-    """Codes and scales for `unpack`; other codes than those of x, which are asked for."""
+    """Return codes and scales for `unpack`; the codes differ from those of x."""
     source = torch.Generator().manual_seed(1 + len(powers) + block)
     count = torch.Size(shape).numel()
     codes = torch.randint(-127, 128, (count,), generator=source).to(torch.int8)
@@ -99,7 +102,7 @@ def make_outlier_tensor() -> torch.Tensor:
 
 
 def real_numbers(answer):
-    """Random numbers with outliers, there and back."""
+    """Pack and unpack random numbers with outliers."""
     x, eight_bits = make_outlier_tensor(), answer(BLOCK)
     codes, scales = eight_bits.pack(x)
     came = eight_bits.unpack(codes, scales, x.shape)
@@ -107,7 +110,7 @@ def real_numbers(answer):
 
 
 class Casts(OperatorMode):
-    """Sees whether what is no number is made a whole one."""
+    """A mode that notes whether a nan is converted to an integer."""
 
     of_nan = False
 

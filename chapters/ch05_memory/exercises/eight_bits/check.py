@@ -1,7 +1,8 @@
-"""A tensor in 8 bits a number, by blocks.
+"""A tensor in 8 bits per number, with one scale per block.
 
-Where values are compared, every scale is a power of 2 and no number lies halfway between two codes:
-then there is nothing to be rounded but what is asked. The truth goes block by block, in Python.
+In the cases that compare values, every scale is a power of 2 and no number lies halfway between two
+codes, so the only rounding is the one that the exercise asks for. The truth goes block by block in
+Python.
 """
 
 import torch

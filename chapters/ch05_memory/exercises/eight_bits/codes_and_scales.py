@@ -1,4 +1,4 @@
-"""Codes and scales of exercise eight_bits: the truth, and what is not right."""
+"""The codes and scales of exercise EightBits: the right ones and those of known mistakes."""
 
 import torch
 
@@ -64,15 +64,15 @@ TRANSPOSED = "x.flatten() goes through a transposed x row by row; its memory has
 
 
 def pack_blocks(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.round):
-    """The truth, or what a misconception gives: (codes, scales)."""
+    """Return (codes, scales), or those of a mistake, given as another `scale_of` or `code`."""
     pieces = x.flatten().double().split(block)
     scales = [scale_of(piece) for piece in pieces]
     codes = [code(piece / scale) if scale else 0 * piece for piece, scale in zip(pieces, scales)]
-    codes = torch.cat(codes).to(torch.int32).to(torch.int8)  # past 127, as an int8 goes on
+    codes = torch.cat(codes).to(torch.int32).to(torch.int8)  # wraps around past 127
     return codes, torch.stack(scales).float()
 
 
-# ---- What is not right ---
+# ---- Known mistakes ---
 
 
 def wrong_scales(x, block):
@@ -145,6 +145,6 @@ def wrong_back(x, codes, scales, block):
 
 
 def true_back(codes, scales, block):
-    """What the codes stand for, flat."""
+    """Return the numbers for which the codes stand, as a flat tensor."""
     pieces = codes.double().split(block)
     return torch.cat([piece * scale for piece, scale in zip(pieces, scales.double())]).float()

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -10,7 +10,7 @@ from .codes_and_scales import pack_blocks, true_back, wrong_back, wrong_codes, w
 
 @tabulate(lambda: list(CASES.values()))
 def compute_right_and_wrong(shape, block, powers) -> dict:
-    """What is right, and what mistakes give."""
+    """Return the right codes, scales and unpacked numbers, and those of mistakes."""
     x, stored = make(shape, block, powers), make_codes_and_scales(shape, block, powers)
     return {
         "right": pack_blocks(x, block),
@@ -36,11 +36,11 @@ def compute_known_values(case, place) -> dict:
 
 
 def most_off(came) -> float:
-    """How far a number is off at most, in half scales."""
+    """Return the largest error of a number, as a multiple of half a scale."""
     x = make_outlier_tensor()
     half = torch.cat([(piece.max() / 254).expand(len(piece)) for piece in x.abs().split(BLOCK)])
     return ((came - x).abs() / half).max().item() if came.shape == x.shape else float("inf")
 
 
 def enough(came) -> bool:
-    return most_off(came) <= 1 + 1e-4  # of half a scale, which is computed in float32
+    return most_off(came) <= 1 + 1e-4  # a margin, because scales are computed in float32

@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""The formula's right and wrong values, which the check and the truth share."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from coursekit.labs import find_lab
 
 @cache
 def measure_saved_bytes(samples, context, width, heads, size=4) -> int:
-    """The truth: what a block's forward gives autograd to keep, each storage once."""
+    """Return the bytes that autograd saves in a block's forward, each storage once."""
     dtype = {4: torch.float32, 8: torch.float64}[size]
     with torch.device("cpu"), torch.random.fork_rng(devices=[]):
         block = find_lab("language_model").Block(width, heads).to(dtype)
@@ -92,7 +92,7 @@ OF_ALL = {
 
 
 def wrong(samples, context, width, heads, size=4, sentences=()) -> float:
-    """What these misconceptions lead to together."""
+    """Return the number of bytes to which these misconceptions lead together."""
     more = factor = 0
     for why in sentences:
         more += OF_WIDTH.get(why, 0) * width

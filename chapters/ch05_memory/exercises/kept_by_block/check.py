@@ -1,4 +1,4 @@
-"""What a block keeps for its backward: measured by the hooks through which autograd keeps it."""
+"""The bytes that a block saves for its backward, measured with autograd's saved-tensor hooks."""
 
 import itertools
 from functools import partial
@@ -8,14 +8,14 @@ from coursekit.kit import Formula
 from .cases import IN_ATTENTION, IN_NORMS, OF_ALL, OF_WIDTH, measure_saved_bytes, wrong
 from .truth import MISTAKES
 
-BLOCKS = [  # samples, context, width, heads, size, which is 4 if it is left out
+BLOCKS = [  # samples, context, width, heads, and size (default 4)
     (3, 7, 96, 6), (2, 10, 24, 2), (1, 48, 64, 4), (5, 1, 12, 12), (3, 7, 96, 6, 8),
     (4, 33, 16, 1, 8),
 ]  # fmt: skip
 
 
 def several_at_once(found, case) -> str:
-    """The fewest misconceptions that together lead to all that was found."""
+    """Return the fewest misconceptions that together explain all values that were found."""
     calls = [(call, got) for each in found for call, got in zip(EXERCISE.cases[each], found[each])]
     groups = ([None, *group] for group in (OF_ALL, OF_WIDTH, IN_ATTENTION, IN_NORMS))
     together = [list(filter(None, some)) for some in itertools.product(*groups)]

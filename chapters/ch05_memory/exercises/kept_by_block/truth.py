@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The results of known mistakes."""
 
 from functools import partial
 

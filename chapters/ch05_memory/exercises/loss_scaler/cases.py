@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 from torch import nn
@@ -7,11 +7,11 @@ from coursekit.kit.collective_exercise import numbers
 
 SHAPES = [(4,), (2,), (3, 2), ()]
 
-WITHOUT = 1  # which of them has never a gradient
+WITHOUT = 1  # the index of the parameter that never has a gradient
 
 INF, NAN = float("inf"), float("nan")
 
-SPOILED = {  # of which parameters, how many elements, and what they are
+SPOILED = {  # (parameter, number of elements, their value) for each
     "I": [(0, 4, INF)],
     "N": [(0, 4, NAN)],
     "L": [(3, 1, INF)],  # the last parameter's only element
@@ -32,7 +32,7 @@ TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot
 
 
 def gradients_at(step, letter) -> list:
-    """Of the scaled loss: whole numbers, and what spoils them."""
+    """Return the gradients of the scaled loss: whole numbers, some replaced as SPOILED says."""
     found = [numbers(step, shape, torch.float32, salt) for salt, shape in enumerate(SHAPES)]
     found[WITHOUT] = None
     for which, count, value in SPOILED.get(letter, ()):
@@ -47,7 +47,7 @@ def take_steps(answer, *trial):
 
 
 def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
-    """What each step has found, and left; None for the gradients if it is refused."""
+    """Return the findings of each step; a refused step has None for the gradients."""
     parameters, start = (
         [nn.Parameter(numbers(9, shape, torch.float32, salt)) for salt, shape in enumerate(SHAPES)]
         for _ in range(2)
@@ -74,7 +74,7 @@ def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
 
 
 def bool_or_text(value):
-    """True or False, whatever it comes in; anything else as a text."""
+    """Return True or False for any value that is 0 or 1; otherwise None or a text."""
     try:
         return bool(value) if float(value) in (0, 1) else f"{value!r:.40}"
     except (TypeError, ValueError, RuntimeError):
@@ -82,6 +82,6 @@ def bool_or_text(value):
 
 
 def flat(gradients):
-    """All but that of the one without."""
+    """Return the gradients as one flat tensor, without the parameter that never has one."""
     found = [x for i, x in enumerate(gradients) if i != WITHOUT and x is not None]
     return torch.cat([x.detach().flatten() for x in found]) if found else None

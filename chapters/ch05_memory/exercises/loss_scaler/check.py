@@ -1,6 +1,6 @@
-"""Gradients times a factor.
+"""A loss scaler, which multiplies the loss by a factor and divides the gradients by it.
 
-Gradients of a scaled loss are given, some with inf or nan in them. The truth is
+The cases give the gradients of a scaled loss, some with inf or nan. The truth is
 torch.amp.GradScaler.
 """
 
@@ -19,7 +19,7 @@ from .truth import (
 
 
 class GeneratorCaseExercise(WarmExercise):
-    """Its last case has a generator, where the others have a list."""
+    """An exercise whose last case gets a generator where the others get a list."""
 
     def judge(self, trial):
         try:

@@ -1,10 +1,10 @@
-"""What becomes of the scale of exercise loss_scaler if something is misunderstood."""
+"""The scales to which misconceptions lead in exercise LossScaler."""
 
 FINITE = ".H"  # letters of steps whose gradients are finite
 
 
 def guesses_at(steps, window) -> dict[str, int]:
-    """{sentence: how often a misconception has doubled, less how often it has halved}."""
+    """Return {sentence: the doublings minus the halvings to which a misconception leads}."""
     rows = [len(row) for row in "".join("." if s in FINITE else "x" for s in steps).split("x")]
     refused = len(rows) - 1
     doubled = sum(row // window for row in rows)

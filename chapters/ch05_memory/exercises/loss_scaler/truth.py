@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -13,11 +13,11 @@ from .guessed_scales import FINITE, guesses_at
 
 
 class Torch:
-    """torch's scaler, in the form of an answer."""
+    """torch's scaler with the interface of an answer."""
 
     def __init__(self, scale, window):
         self.scaler = torch.amp.GradScaler("cpu", scale, 2.0, 0.5, window)
-        self.scaler.scale(torch.zeros(()))  # only now it makes its scale
+        self.scaler.scale(torch.zeros(()))  # creates the scale, which __init__ does not
 
     @property
     def scale(self):
@@ -32,7 +32,7 @@ class Torch:
 
 
 def compute_known_values(case, place) -> dict:
-    """What torch's scaler does."""
+    """Return the findings for torch's scaler."""
     return {"right": SimpleNamespace(**compute_all_known_values()[case.args])}
 
 
@@ -46,7 +46,7 @@ def take_steps_by_torch() -> dict:
 
 
 def right(name):
-    """What torch's scaler does."""
+    """Return a getter of the value found for torch's scaler."""
     return lambda trial, place: getattr(trial[place].right, name)
 
 
@@ -85,7 +85,10 @@ def wrong_gradients(trial, place):
     of, scales = trial[place], [scale, *trial[place].right.scale_after.tolist()]
 
     def apply_to_gradients(gradient_of):
-        """gradient_of: takes a gradient of the scaled loss, the scale, and that after the step."""
+        """Return the gradients of each step that is taken.
+
+        gradient_of  takes a gradient of the scaled loss, the scale, and the scale after the step
+        """
         scaled = (flat(gradients_at(step, letter)) for step, letter in enumerate(steps))
         found = map(gradient_of, scaled, scales, scales[1:])
         return [None if none is None else x for x, none in zip(found, of.right.gradients)]

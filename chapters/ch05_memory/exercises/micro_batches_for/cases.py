@@ -1,10 +1,10 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 
 from coursekit.kit.results import outcome_of
 
-TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
+TASKS = [  # batch, limit, fixed, each; the first task distinguishes misconceptions
     (60, 205, 80, 10), (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10),
     (60, 170, 80, 10), (60, 90, 80, 10),
     (7, 95, 30, 10), (1, 10, 8, 2), (256, 80_000_000_000, 16_000_000_000, 1_100_000_000),
@@ -13,7 +13,7 @@ TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
 
 
 def split(answer, *task):
-    """What came of it as "outcome"; a number also as "count"."""
+    """Return the outcome of a call as "outcome", and a number as "count", too."""
     outcome = outcome_of(answer, *task)
     value, is_text = outcome.value, isinstance(outcome.value, str)
     with contextlib.suppress(TypeError, ValueError, RuntimeError):

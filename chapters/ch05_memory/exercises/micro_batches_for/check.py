@@ -1,6 +1,6 @@
-"""How many micro-batches a batch has to be split into, so that a step fits.
+"""The number of micro-batches into which a batch must be split so that a step fits in memory.
 
-On a rank: a search for what there is not may never come to an end.
+The answer runs on a rank, because a search for a number that does not exist may never end.
 """
 
 from coursekit.kit import Equals

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit import Wrong
 from coursekit.kit.results import number_in
@@ -10,13 +10,16 @@ from .cases import TASKS
 
 @tabulate(lambda: TASKS)
 def fewest(batch, limit, fixed, each) -> int | None:
-    """The truth: from the largest micro-batch downwards; None if not even one sample fits."""
+    """Return the right number of micro-batches, or None if not even one sample fits.
+
+    It tries micro-batches from the largest size downwards.
+    """
     sizes = (size for size in range(batch, 0, -1) if batch % size == 0)
     return next((batch // size for size in sizes if fixed + size * each <= limit), None)
 
 
 def refuses_what_does_not_fit(trial):
-    """And nothing else; what it gives is a number."""
+    """Raise `Wrong` unless only batches that cannot fit are refused and others get a number."""
     if trial.collect_values("count") and fewest(*trial.case.args):
         return
     batch, limit, fixed, each = task = trial.case.args
@@ -53,7 +56,7 @@ def mistakes(trial, place):
     right, got = fewest(*trial.case.args), float(trial[place].count)
     found = wrong_counts(*trial.case.args)
     passed = TASKS[: TASKS.index(trial.case.args)]
-    for task in passed:  # there the answer was right, and not all of these are
+    for task in passed:  # the answer was right for them, unlike some mistakes
         others = wrong_counts(*task)
         found = {why: n for why, n in found.items() if others[why] == fewest(*task)}
     if got != right:
@@ -63,11 +66,11 @@ def mistakes(trial, place):
 
 @tabulate(lambda: TASKS)
 def wrong_counts(batch, limit, fixed, each) -> dict:
-    """{misconception: the number of micro-batches that it gives, or None}"""
+    """Return {misconception: the number of micro-batches that it gives, or None}."""
     right = fewest(batch, limit, fixed, each) or batch
 
     def first(fits):
-        """The first divisor of `batch` for which `fits(count, samples of each)`."""
+        """Return the first divisor of `batch` for which `fits(count, samples of each)`."""
         counts = (count for count in range(1, batch + 1) if batch % count == 0)
         return next((count for count in counts if fits(count, batch // count)), None)
 

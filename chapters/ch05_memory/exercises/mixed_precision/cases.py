@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from functools import partial
 from types import SimpleNamespace
@@ -13,9 +13,9 @@ from pedagogy_lib.basics.closeness import close
 
 SHAPES = [(3, 4), (5,), (2, 3), ()]
 
-FROZEN, MISSING = 1, 2  # which has never a gradient, and which has none in some steps
+FROZEN, MISSING = 1, 2  # never has a gradient; lacks one in some steps
 
-COUNT, SIZE = 16, 1000  # parameters, and elements of each, where bytes are counted
+COUNT, SIZE = 16, 1000  # parameters and elements of each, for counting bytes
 
 
 def draw(salt):
@@ -23,7 +23,10 @@ def draw(salt):
 
 
 def gradients(steps, missing=()):
-    """For each step one of each parameter, or None. missing: steps in which there is one less."""
+    """Return a list of gradients for each step: one per parameter, or None.
+
+    missing  steps in which parameter MISSING has no gradient
+    """
     found = [[(x - 4) * 0.375 for x in draw(10 + 10 * step)] for step in range(steps)]
     for step, of_step in enumerate(found):
         of_step[FROZEN] = None
@@ -56,7 +59,7 @@ def make_parameters(dtype):
 
 
 def watch_optimizer(make_optimizer):
-    """Makes the same optimizer, and what is seen of it then."""
+    """Return a function that makes the same optimizer, and a record of what it does."""
     seen = SimpleNamespace(masters=[], steps=[], optimizer=None, made=0)
 
     def make(masters):
@@ -70,7 +73,7 @@ def watch_optimizer(make_optimizer):
 
 
 def backward(parameters, gradients):
-    """As a loss's backward: add to what is in `.grad`."""
+    """Add to `.grad` like the backward of a loss."""
     pairs = [(p, g.to(p.dtype)) for p, g in zip(parameters, gradients) if g is not None]
     torch.autograd.backward(*zip(*pairs))
 
@@ -80,7 +83,7 @@ def values_of(tensors) -> dict:
 
 
 def train(answer, dtype, make_optimizer, gradients):
-    """What is seen after each step."""
+    """Return the findings after each step."""
     parameters, (make, seen) = make_parameters(dtype), watch_optimizer(make_optimizer)
     mixed = answer((p for p in parameters), make)
     found = {"masters": [fault_of(master, parameters) for master in seen.masters]}
@@ -96,7 +99,7 @@ def train(answer, dtype, make_optimizer, gradients):
         found["value_after"].append(values_of(parameters))
         found["dtypes"] += [str(p.dtype) for p in parameters if p.dtype != dtype]
         if not close(found["value_after"][-1], right):
-            continue  # this comes first
+            continue  # wrong values are reported before gradients that are left over
         for name, tensors in {"left": parameters, "in_masters": seen.masters}.items():
             for gradient in (x.grad for x in tensors if x.grad is not None):
                 found[name if gradient.any() else "zeros"].append(gradient)
@@ -114,10 +117,10 @@ def fault_of(master, parameters) -> str:
 
 
 def train_in_float32(dtype, make_optimizer, gradients, recreate=False, zeros=False) -> list[dict]:
-    """Values after each step of an ordinary training, rounded.
+    """Return the values after each step of an ordinary float32 training run, rounded to `dtype`.
 
-    recreate  whether each step begins with what it was, rounded
-    zeros     whether a missing gradient is one of zeros
+    recreate  whether each step starts from rounded values
+    zeros     whether a missing gradient becomes zeros
     """
     parameters, found = make_parameters(torch.float32), []
     optimizer = make_optimizer(parameters)
@@ -134,7 +137,11 @@ def train_in_float32(dtype, make_optimizer, gradients, recreate=False, zeros=Fal
 
 
 def count_bytes(answer):
-    """Of a number: what the tensors have; and all that there is, in a step and after two."""
+    """Return bytes per number, with Adam.
+
+    "more"     between steps, besides parameters, masters and the optimizer's state
+    "in_step"  at the peak of a step, 2 for the parameter included
+    """
     parameters = [nn.Parameter(torch.ones(SIZE, dtype=torch.bfloat16)) for _ in range(COUNT)]
     gradients = [torch.ones(SIZE, dtype=torch.bfloat16) for _ in range(COUNT)]
     before, (make_optimizer, seen) = most_bytes()["total"], watch_optimizer(partial(Adam, lr=0.1))

@@ -1,8 +1,8 @@
-"""Numbers of two bytes, with masters of four.
+"""Parameters of two bytes per number with float32 master weights.
 
-Gradients are given, not computed, so it is known what has to become of them. The truth is an
-ordinary training in float32. All numbers are sums of few powers of 2: nothing rounds them but the
-parameters' own dtype.
+The gradients are given, not computed, so that the right values are known. The truth is an ordinary
+training run in float32. All numbers are sums of few powers of 2, so that only the parameters' own
+dtype rounds them.
 """
 
 from coursekit.kit import Equals, Holds, never
@@ -56,7 +56,7 @@ EXERCISE = WarmExercise(
               "between steps there are {:.1f} bytes a number that nobody has asked for",
               "a step leaves something behind besides the parameters, the masters, and what the "
               "optimizer keeps: gradients, or copies?"),
-        Holds("in_step", lambda each: each < 22.5,  # 20, and what one parameter at a time needs
+        Holds("in_step", lambda each: each < 22.5,  # 20, and a margin for one parameter
               "during a step there are up to {:.1f} bytes a number, expected 20",
               "that is one more float32 copy of everything: 2 for a parameter, 2 for its gradient, "
               "4 for its master, 8 for Adam, and 4 for the gradient in float32 are enough"),

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -17,7 +17,7 @@ def compute_all_known_values() -> dict:
 
 
 def train_by_ourselves(*trial) -> dict:
-    """What an ordinary training comes to."""
+    """Return the values of an ordinary training run and of its mistaken variants."""
     return {
         "start": values_of(make_parameters(trial[0])),
         "ordinary": train_in_float32(*trial),

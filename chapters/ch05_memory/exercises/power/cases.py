@@ -1,11 +1,11 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 
 from coursekit.kit import Rejection
 from coursekit.kit.single_rank import most_bytes
 
-TRIALS = {  # exponent, shape of x, what comes after
+TRIALS = {  # exponent, shape of x, and a key of AFTER
     "the fourth power of a vector": (4, (4,), "sum"),
     "the cube of a matrix, and a factor after it": (3, (2, 3), "factor"),
     "the square root, and a square after it": (0.5, (5,), "square"),
@@ -27,7 +27,7 @@ APPLY = torch.autograd.Function.apply.__func__
 
 
 def need_function(kind):
-    """Raise `Rejection` for what is no function of autograd with a forward and a backward."""
+    """Raise `Rejection` unless `kind` is an autograd Function with torch's own apply()."""
     is_one = isinstance(kind, type) and issubclass(kind, torch.autograd.Function)
     if is_one and getattr(kind.apply, "__func__", None) is APPLY:
         return
@@ -58,7 +58,7 @@ def observe_call(call, exponent, shape, after) -> dict:
 
 
 def measure_kept(answer):
-    """Bytes that are kept for the backward, in times x."""
+    """Return the bytes that are saved for the backward, as a multiple of the bytes of x."""
     x = torch.ones(LARGE, dtype=torch.float64, requires_grad=True)
     before, kept = most_bytes()["total"], []
     kept.append(answer.lab.Power.apply(3, x))

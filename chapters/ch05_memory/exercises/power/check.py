@@ -1,4 +1,4 @@
-"""A first function of one's own for autograd: warm-up for 5.10.
+"""A first custom autograd function: the warm-up for Recomputed.
 
 The truth is x ** exponent itself, with autograd's own backward.
 """

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -15,7 +15,7 @@ def compute_known_values(case, place) -> dict:
 
 
 class WRONG(torch.autograd.Function):
-    """Right; mistakes replace its backward."""
+    """A right function, whose backward the mistakes replace."""
 
     @staticmethod
     def forward(ctx, exponent, x):
@@ -30,7 +30,7 @@ class WRONG(torch.autograd.Function):
 
 
 def replace_backward(of):
-    """Makes a function whose gradient of x is of(g, p, x)."""
+    """Return a maker of functions whose gradient of x is of(g, p, x)."""
 
     def make(right):
         def backward(ctx, grad_output):
@@ -119,7 +119,7 @@ def why_other_gradient(trial) -> str:
 
 
 def find_visible_mistakes(of) -> dict:
-    """The mistakes that show in this case."""
+    """Return the mistakes whose gradient differs from the right one in this case."""
     right = of.right["gradient"]
     return {NO_GRADIENT: None} | {
         why: x for why, x in of.wrong.items() if not torch.allclose(x, right)

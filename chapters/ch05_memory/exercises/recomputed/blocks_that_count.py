@@ -1,4 +1,4 @@
-"""A model whose blocks are recomputed, and count how often they run: for exercise recomputed."""
+"""A model whose blocks may be recomputed and count their runs, for exercise Recomputed."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ WIDTH = 4
 
 
 class Model(nn.Module):
-    """A layer, and blocks, which count how often one of them has run."""
+    """A layer and several blocks; `runs` counts how often any block has run."""
 
     def __init__(self, dropout, blocks=3, width=WIDTH, hidden=6):
         super().__init__()
@@ -20,17 +20,17 @@ class Model(nn.Module):
         )
         self.double()
         for block in self.blocks:
-            block[0].register_forward_hook(self.count)  # also if block.forward is called
+            block[0].register_forward_hook(self.count)  # counts even if block.forward is called
 
     def count(self, *_):
         self.runs += 1
 
 
-# Forwards: of a model, x, and call(function, x), which may recompute.
+# Forwards, which take a model, x and call(function, x), which may recompute.
 
 
 def one_block(model, x, call):
-    return call(lambda x: model.blocks[0](x)[:, 1:], x)  # not of x's shape
+    return call(lambda x: model.blocks[0](x)[:, 1:], x)  # the shape differs from that of x
 
 
 def layer_then_block(model, x, call):
@@ -42,7 +42,7 @@ def one_number(model, x, call):
 
 
 def one_after_another(model, x, call):
-    """Some of x goes past each block; the second one comes twice."""
+    """Return x after four blocks in a row with residual connections; block 1 runs twice."""
     for number in (0, 1, 2, 1):
         x = x + call(model.blocks[number].forward, x)
     return x

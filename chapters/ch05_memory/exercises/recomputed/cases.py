@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import gc
 import warnings
@@ -21,7 +21,7 @@ from .blocks_that_count import (
 
 STALE = 0.25
 
-CHUNKS, SAMPLES, WIDE = 4, 256, 64  # where memory is measured
+CHUNKS, SAMPLES, WIDE = 4, 256, 64  # for the memory trial
 
 X, BEFORE, WEIGHTS = "x", "the layer before", "the function's weights"
 
@@ -52,19 +52,19 @@ def compare(answer, forward, runs, *how):
 
 
 def gradients_in(how) -> str:
-    """The name under which gradients are found."""
+    """Return the name under which gradients are found."""
     return "gradients_with_dropout" if any(how[:1]) else "gradients"
 
 
 def observe_passes(forward, call, slopes, dropout=0.0, stale=None) -> dict:
-    """What a forward and its backward do, and where they leave the generator."""
+    """Return the results of a forward and its backward, and the generator's state after each."""
     torch.manual_seed(5)
     model = Model(dropout)
     x = torch.randn(5, WIDTH, dtype=torch.float64, requires_grad=True)
     for tensor in [x, *model.parameters()] if stale else ():
         tensor.grad = torch.full_like(tensor, stale)
     y = forward(model, x, call)
-    torch.rand(3)  # somebody else draws, too
+    torch.rand(3)  # other code draws between forward and backward
     seen = {"y": y.detach(), "forward": torch.get_rng_state()}
     y.backward(slopes(y))
     parts = {X: [x], BEFORE: model.first.parameters(), WEIGHTS: model.blocks.parameters()}
@@ -77,7 +77,7 @@ def observe_passes(forward, call, slopes, dropout=0.0, stale=None) -> dict:
 
 
 def slopes_of(y):
-    """Another gradient for each element of y."""
+    """Return a gradient of y that differs for each element."""
     return torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape) ** 2 + 0.5
 
 
@@ -86,9 +86,11 @@ def plainly(function, x):
 
 
 def measure_chunks(answer):
-    """In sizes of x: what is kept between forward and backward, and what there is in the latter.
+    """Return bytes as multiples of x, for the answer and for plain calls ("plain_…").
 
-    Without the answer, too.
+    "kept"     activations saved between forward and backward
+    "besides"  all new bytes at that time, except for the chunks' inputs
+    "at_most"  peak activations in the backward; for the answer, beyond inputs and one chunk's own
     """
     model = Model(0.0, CHUNKS, WIDE, 2 * WIDE)
     x = torch.randn(SAMPLES, WIDE, dtype=torch.float64, requires_grad=True)

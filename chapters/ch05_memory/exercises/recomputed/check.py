@@ -1,6 +1,6 @@
-"""Activations that are computed twice.
+"""Activation checkpointing: activations are recomputed in the backward.
 
-The truth is function(x) itself, from the same seed, without anything recomputed.
+The truth is function(x) itself, from the same seed and without recomputation.
 """
 
 from coursekit.kit import Equals, Holds, never
@@ -51,10 +51,10 @@ EXERCISE = WarmExercise(
               "one more run is enough: the graph that it makes has all that the backward needs"),
         Holds("kept", lambda count: count <= CHUNKS,
               f"activations of {{:g}} times x are kept for the backward, expected {CHUNKS}", KEPT),
-        Holds("besides", lambda count: count < 0.5,  # the generator's states are less
+        Holds("besides", lambda count: count < 0.5,  # the generator's states take less
               "besides the inputs, {:.1f} times as much as x is kept for the backward",
               "x is enough: nothing else of its size may stay in ctx"),
-        Holds("at_most", lambda count: count <= 3,  # y and its gradient may be kept
+        Holds("at_most", lambda count: count <= 3,  # y and its gradient may be saved
               "in the backward there is {:.1f} times as much as x beside one chunk's activations",
               "only one chunk at a time is to have its activations: go back through it at once, "
               "and keep nothing of it in ctx"),

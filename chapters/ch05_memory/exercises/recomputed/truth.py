@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import re
 
@@ -40,7 +40,7 @@ def list_found_names(case):
 
 
 def even_slopes_of(y):
-    """Those of a mean."""
+    """Return the gradient of a mean with respect to each element of y."""
     return torch.full_like(y, 1 / max(y.numel(), 1))
 
 
@@ -80,7 +80,7 @@ def describe_result(trial) -> str:
 
 
 def explain(case, error) -> str:
-    """Of a sum that goes back in place of `grad_output`, and has no graph either."""
+    """Return the diagnosis if the backward starts from a sum without a graph; otherwise ""."""
     goes_back = re.search(r"\w\.(sum|mean)\(\)\.backward\(\)", str(error))
     return ONES if goes_back and "does not have a grad_fn" in str(error) else ""
 

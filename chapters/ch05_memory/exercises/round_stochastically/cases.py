@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import math
 
@@ -8,9 +8,9 @@ from coursekit.kit.results import NO_RETURN
 
 COPIES = 40_000
 
-PLACES = (1 / 8, 1 / 4, 0.4375, 0.5625, 3 / 4, 7 / 8)  # between two neighbours
+PLACES = (1 / 8, 1 / 4, 0.4375, 0.5625, 3 / 4, 7 / 8)  # shares of the way between two neighbours
 
-LOWER = {  # the neighbour that is nearer to 0, each a bfloat16
+LOWER = {  # the neighbour nearer to 0, a bfloat16
     "numbers from 1 to 2": 1.25,
     "just below 2": 1.9921875,
     "negative numbers": -1.5,
@@ -24,12 +24,12 @@ EXACT = [0.0, 1.0, -1.0, 1.9921875, -2.0, 0.5, 0.25, 7.0, 3.0, -1000.0]
 
 
 def spacing(x: float) -> float:
-    """How far the neighbours of x in bfloat16 are from each other, as it has 7 bits of fraction."""
+    """Return the distance between the bfloat16 neighbours of x, which has 7 bits of fraction."""
     return 2.0 ** (math.floor(math.log2(abs(x))) - 7)
 
 
 def interpolate_neighbours(lower) -> torch.Tensor:
-    """A number at each place, in float32, which has them all exactly."""
+    """Return a number at each place, in float32, which represents all of them exactly."""
     step = math.copysign(spacing(lower), lower)
     return torch.tensor([lower + place * step for place in PLACES], dtype=torch.float64).float()
 
@@ -81,7 +81,7 @@ def keep_exact(answer):
 
 
 def try_shapes(answer):
-    """Of other shapes, and not contiguous; values are near, each within a step."""
+    """Return the first fault with tensors of other shapes, including non-contiguous ones."""
     torch.manual_seed(3)
     square = torch.randn(6, 4)
     faults = []
@@ -104,7 +104,7 @@ IN_PLACE = "x.view(…) is the same memory as x: what is added in place changes 
 
 
 def draw_twice(answer):
-    x = torch.full((2_000,), 1 + 2.0**-8)  # halfway
+    x = torch.full((2_000,), 1 + 2.0**-8)  # halfway between neighbours
     torch.manual_seed(4)
     draws = [answer(x.clone()).double() for _ in range(3)]
     square = answer(torch.full((50, 40), 1 + 2.0**-8)).double()

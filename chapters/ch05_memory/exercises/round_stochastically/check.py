@@ -1,7 +1,7 @@
-"""float32 rounded to bfloat16 by chance, so that the mean stays.
+"""Stochastic rounding of float32 to bfloat16, which preserves the mean.
 
-Numbers are given many times each, so that shares can be counted: of those that became the upper
-neighbour, in magnitude. The neighbours are computed from exponents, not from bits.
+Each number is given many times, so that the share rounded to the neighbour of larger magnitude can
+be counted. The neighbours are computed from exponents, not from bits.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -7,7 +7,7 @@ from pedagogy_lib.basics.closeness import close
 
 from .cases import PLACES, count, draw_twice, keep_exact, try_shapes
 
-MOST_OFF = 0.02  # of a share: eight times its standard deviation
+MOST_OFF = 0.02  # error of a share; eight times its standard deviation
 
 NEAREST = (
     "this is rounding to the nearest: in the first half of the way always down, then always up"
@@ -79,7 +79,7 @@ def mistakes(trial, place):
         COIN: ones / 2,
         TURNED: 1 - at,
         HALF_BITS: (2 * at - 1).clamp(min=0),
-        TWICE: torch.where(at < 0.5, at + 0.5, 1.5 - at),  # the others are beyond both
+        TWICE: torch.where(at < 0.5, at + 0.5, 1.5 - at),  # the rest is beyond both neighbours
     }
     if bool(((shares == 0) | (shares == 1)).all()):
         found[TOGETHER] = shares
@@ -87,12 +87,12 @@ def mistakes(trial, place):
 
 
 def is_near_one(trial) -> bool:
-    """Where a chance that does not fit other numbers may fit."""
+    """Return whether x is near 1, where noise of a fixed size may happen to fit."""
     return 0.5 < abs(trial.case.args[0]) < 4
 
 
 def farthest(shares) -> str:
-    """Of the place whose share is the most off."""
+    """Return a sentence about the place whose share has the largest error."""
     k = int((shares - torch.tensor(PLACES)).abs().argmax())
     return (
         f"of the numbers that have gone {PLACES[k]:g} of the way, {shares[k]:.4g} are rounded away "

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import gc
 import warnings
@@ -31,7 +31,7 @@ LASTS = {
 
 
 def start(optimizer_type):
-    """A model in float64, of which the first bias is frozen, and its optimizer."""
+    """Return a model in float64, whose first bias is frozen, and its optimizer."""
     torch.manual_seed(5)
     model = nn.Sequential(
         nn.Linear(FEATURES, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh(),
@@ -42,7 +42,7 @@ def start(optimizer_type):
 
 
 def make_batches(count, salt, last=SAMPLES):
-    """last: the samples of the last one"""
+    """Return batches of inputs and targets; the last batch has `last` samples."""
     source = torch.Generator().manual_seed(salt)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     sizes = [SAMPLES] * (count - 1) + [last]
@@ -50,7 +50,10 @@ def make_batches(count, salt, last=SAMPLES):
 
 
 def train(model, loss_fn, batches, validation, optimizer, after_step=lambda loss: None, keep=False):
-    """Without validation. keep: whether nothing sets gradients back."""
+    """Train without validation.
+
+    keep  whether gradients stay from step to step
+    """
     for inputs, targets in batches:
         loss = loss_fn(model(inputs), targets)
         if not keep:
@@ -64,8 +67,8 @@ def try_training(answer, steps, validations, optimizer_type):
     batches, validation = make_batches(steps, 1), make_batches(validations, 2, SAMPLES // 4)
     model, optimizer = start(optimizer_type)
     flags, gradients = flags_of(model), note_gradients(optimizer, model)
-    warnings.filterwarnings("ignore", "Converting a tensor")  # the verdict says it better
-    with torch.enable_grad():  # which undoes what an answer sets
+    warnings.filterwarnings("ignore", "Converting a tensor")  # the verdict explains it better
+    with torch.enable_grad():  # restores the mode that an answer may change
         means = answer(model, F.mse_loss, batches, validation, optimizer)
         after = flags_of(model)
     is_list = isinstance(means, (list, tuple)) and all(isinstance(mean, float) for mean in means)
@@ -89,10 +92,13 @@ def measure_trainings(answer):
 
 
 def need_of(answer, steps, validations, optimizer_type) -> SimpleNamespace:
-    """Bytes beside those that are there at the start; `graphs`: how many there are too many."""
+    """Return the peak bytes, beyond those at the start, of training alone and of the answer.
+
+    graphs  the difference, as a number of graphs
+    """
     batches, validation = make_batches(steps, 1), make_batches(validations, 2)
     for x in (x for batch in [*batches, *validation] for x in batch):
-        mark(x, "other")  # data is no activation
+        mark(x, "other")  # so that data does not count as activations
     alone, graph = bytes_of(train, batches, None, optimizer_type)
     mine, in_graphs = bytes_of(answer, batches, validation, optimizer_type)
     return SimpleNamespace(

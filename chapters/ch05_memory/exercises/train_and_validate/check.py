@@ -1,4 +1,4 @@
-"""Graphs that validation keeps, beside a training."""
+"""Graphs that validation keeps alive during a training run."""
 
 from coursekit.kit import Equals, Holds, never
 from coursekit.kit.results import NO_RETURN

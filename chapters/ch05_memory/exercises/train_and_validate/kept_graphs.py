@@ -1,4 +1,4 @@
-"""Whose graphs are kept in a training with validation, exercise train_and_validate."""
+"""Diagnoses of the graphs that a training run with validation keeps alive."""
 
 
 def why_graphs(base, more_steps, more_batches) -> str:

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from pedagogy_lib.basics.closeness import close
 from .cases import SAMPLES, TRAININGS, make_batches, start, train, try_training
 from .kept_graphs import why_graphs
 
-A_BIT = 0.1  # of a graph: a number for each batch is no graph
+A_BIT = 0.1  # as a share of a graph; a number per batch is less
 
 
 def compute_known_values(case, place) -> dict:
@@ -37,11 +37,11 @@ def train_by_ourselves() -> dict:
 
 
 def train_alone(batches, validation, optimizer_type, keep=False) -> SimpleNamespace:
-    """The truth.
+    """Train without the answer and return the right values.
 
-    gradients   that each step finds; and the weights in the end
-    validation  losses before the first step, and after each: (1 + steps, batches)
-    samples     of each validation batch
+    gradients   those that each step finds, followed by the weights after the last step
+    validation  losses before the first step and after each step, (1 + steps, batches)
+    samples     number of samples of each validation batch
     """
     model, optimizer = start(optimizer_type)
     losses, seen, gradients = [], [], note_gradients(optimizer, model)
@@ -65,7 +65,7 @@ def losses_on(model, batches):
 
 
 def what_may_be_left(trial, place):
-    """The gradients of the last step, or none."""
+    """Return the gradients of the last step, or zeros if the answer has left none."""
     left, right = trial[place].left, trial[place].right.left
     return right if left.any() else torch.zeros_like(right)
 

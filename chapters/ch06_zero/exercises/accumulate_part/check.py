@@ -1,4 +1,4 @@
-"""Accumulation in parts: a program of stage 2 with a bug."""
+"""Gradient accumulation in parts: a program of stage 2 with a bug."""
 
 from coursekit.kit import RankCase, RankExercise, World, never
 

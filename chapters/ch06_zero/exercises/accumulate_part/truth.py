@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -12,7 +12,7 @@ from .cases import pieces_of
 
 
 def table_of(trial):
-    """The gradients of each rank's micro-batches: (ranks, micro-batches, elements)."""
+    """Return the gradients of each rank's micro-batches, (ranks, micro-batches, elements)."""
     model = model_of()
     return torch.stack([
         torch.stack([slopes(model, piece) for piece in pieces_of(rank, trial.case)])
@@ -29,7 +29,7 @@ def mistakes(trial, place):
     mean, part = table.mean((0, 1)), mean_part(trial, place)
     padded = torch.cat([part_of(mean, n, k) for k in range(n)])
     own, times = table[place], torch.arange(number, 0, -1.0).double()
-    sums = table.mean(0) / number  # what each micro-batch brings
+    sums = table.mean(0) / number  # the contribution of each micro-batch
     of = lambda whole: part_of(whole, n, place)  # noqa: E731
     sizes = [p.numel() for p in model_of().parameters()]
     return {
@@ -74,7 +74,7 @@ def mistakes(trial, place):
 
 
 class Part(Equals):
-    """It also tells how many times too large all parts are."""
+    """An `Equals` that also reports the factor by which all parts are too large."""
 
     def __call__(self, trial):
         try:

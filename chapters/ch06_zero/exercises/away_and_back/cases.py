@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import contextlib
 
@@ -11,13 +11,13 @@ from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
-NEW, TOKEN = -1, "what meanwhile() returned"  # NEW is in memory that nobody has written
+NEW, TOKEN = -1, "what meanwhile() returned"  # NEW marks unwritten memory
 
 BYTES = "a storage counts bytes: flat.nbytes, which is the number of elements times their size"
 
 
 class TensorProbe:
-    """A tensor, what looks into it, and what is seen of it while its memory is away."""
+    """A tensor with views of it, and a record of its storage while its memory is freed."""
 
     def __init__(self, case):
         self.shape, dtype = case.args
@@ -26,7 +26,7 @@ class TensorProbe:
         self.weight = nn.Parameter(torch.empty(2, 2, dtype=dtype))
         self.weight.data = self.flat.view(-1)[:4].view(2, 2)
         self.x = torch.ones(2, dtype=dtype, requires_grad=True)
-        self.product = torch.mv(self.weight, self.x).sum()  # has saved the weight
+        self.product = torch.mv(self.weight, self.x).sum()  # saves the weight, a view of flat
         self.storage, self.seen, self.case = self.flat.untyped_storage(), [], case
         self.size, self.alive = self.storage.nbytes(), bytes_alive(f"before, {case}")
 
@@ -39,7 +39,7 @@ class TensorProbe:
 
     @contextlib.contextmanager
     def mark_new_memory(self):
-        """New memory is filled with NEW. Too little of it is refused: writing there would crash."""
+        """Fill new memory with NEW; refuse too small a storage, where a write would crash."""
 
         @contextlib.contextmanager
         def fill(storage, size):

@@ -1,4 +1,4 @@
-"""A tensor whose memory goes and comes back: storage and views, without communication."""
+"""A tensor whose memory is freed and allocated again: storage and views, no communication."""
 
 import torch
 

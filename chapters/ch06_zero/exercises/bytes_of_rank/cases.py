@@ -1,3 +1,3 @@
-"""What the cases and the truth share."""
+"""The kinds of model states, which the check and the truth share."""
 
 KINDS = ("parameters", "gradients", "optimizer_state")

@@ -1,4 +1,4 @@
-"""What a rank keeps of the model's states."""
+"""The bytes of the model states that a rank keeps."""
 
 from coursekit.kit import Formula
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import KINDS
 
@@ -10,20 +10,20 @@ def states(counts, each) -> dict[str, float]:
 
 
 def split_bytes(P, part, stage, each, first=(3, 2, 1)) -> dict[str, float]:
-    """Bytes, if `part` of P numbers are left of what is split.
+    """Return the bytes of each kind if a rank keeps `part` of the P numbers of what is split.
 
-    first  the stage in which each kind is split for the first time
+    first  first stage that splits each kind
     """
     return states([part if stage >= stage_of else P for stage_of in first], each)
 
 
 def count_with_padding(P, n) -> int:
-    """How many numbers each of n ranks gets, dealt out one by one, with padding to be even."""
+    """Return how many of P numbers each of n ranks gets, padding included."""
     return len(range(0, P, n))
 
 
 def once_each(P, n, stage, each):
-    """Each stage splits one kind alone."""
+    """Return the bytes if each stage splits only one kind."""
     return states([count_with_padding(P, n) if stage == only else P for only in (3, 2, 1)], each)
 
 
@@ -32,7 +32,7 @@ def whole_bytes(P, n, stage, each):
     return {kind: -(-size * P // n) if stage >= of else size * P for kind, size, of in sizes}
 
 
-# {whose bytes (parameters, gradients, optimizer_state) get: what that means}
+# {the indices in KINDS whose bytes parameters, gradients and optimizer_state get: diagnosis}
 OTHER_BYTES = {
     (0, 0, 2): "a gradient has its own bytes, each[1]: it need not be as wide as its parameter",
     (1, 1, 2): "a parameter has its own bytes, each[0]: it need not be as wide as its gradient",

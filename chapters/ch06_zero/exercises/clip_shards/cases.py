@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -9,13 +9,13 @@ from pedagogy_lib.basics.closeness import close
 
 F64, F16 = torch.float64, torch.float16
 
-SIZES = [(3, 4), (7,), (2, 5, 1), (1,)]  # of the shards at each place; 12, 7, 10 and 1 numbers
+SIZES = [(3, 4), (7,), (2, 5, 1), (1,)]  # sizes of the shards at each place: 7, 7, 8 and 1 numbers
 
-OVERFLOW = 256.0  # its square is more than a float16 can hold; 14 of them on two ranks
+OVERFLOW = 256.0  # its square overflows float16; two ranks have 14 of them
 
 
 def make_shards(place, kind) -> list[nn.Parameter]:
-    """The shards of a place: parameters with gradients, and frozen ones without."""
+    """Return the shards of a place: parameters with gradients, and frozen ones without."""
     dtype = F16 if kind == "in float16" else F64
     frozen = nn.Parameter(torch.full((2, 2), 9.0, dtype=dtype), requires_grad=False)
     if kind == "rank 0 has only a frozen one" and place == 0:

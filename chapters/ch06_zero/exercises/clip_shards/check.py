@@ -1,4 +1,4 @@
-"""Clipping by the norm of gradients that lie in parts on the ranks."""
+"""Clipping by the norm of gradients whose parts are on different ranks."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -10,7 +10,7 @@ from .cases import copies_of, make_shards
 
 
 def make_initial_gradients(trial) -> list[list[torch.Tensor]]:
-    """What the gradients of each rank are in the beginning."""
+    """Return the gradients of each rank before the call."""
     return [copies_of(make_shards(place, trial.case.args[0])) for place in range(trial.n)]
 
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 from operator import is_not
 
@@ -39,7 +39,7 @@ def dispose_gathered(answer, group, case):
 
 
 def make_refill(case, n) -> torch.Tensor:
-    """What a flat tensor is filled with afterwards."""
+    """Return the numbers with which the flat tensor is refilled after the call."""
     return numbers(9, (n * length_of_shard(n, SHAPES),), case.args[0])
 
 

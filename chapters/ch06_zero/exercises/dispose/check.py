@@ -1,4 +1,4 @@
-"""A unit that gives up its memory."""
+"""A unit whose memory is freed."""
 
 import torch
 

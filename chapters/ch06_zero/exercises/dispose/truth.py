@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -11,7 +11,7 @@ NOTHING_TO_SEND = "nothing has to travel: everybody gives up memory, and keeps t
 
 
 def shard_at(trial, place) -> torch.Tensor:
-    """It is as it was in the beginning: this rank's part of its own numbers."""
+    """Return the shard, which a call must not change: this rank's part of its initial numbers."""
     parts = values_at(place, *trial.case.args, SHAPES)
     return part_of(torch.cat([part.flatten() for part in parts]), trial.n, place)
 

@@ -1,10 +1,10 @@
-"""What the cases and the truth share."""
+"""A description of the result, which the check and the truth share."""
 
 import torch
 
 
 def describe_output(function):
-    """A function that gives what is looked at in the tensor of another one."""
+    """Return a function that describes the tensor that another function returns."""
 
     def describe(tensors, n):
         places = {x.untyped_storage().data_ptr() for x in tensors}

@@ -1,4 +1,4 @@
-"""Tensors one after another in a flat one, padded."""
+"""Tensors one after another in a padded flat tensor."""
 
 import operator
 
@@ -13,7 +13,7 @@ from .truth import MISTAKES, truth
 
 
 def make_case(case, shapes, n, dtype=torch.float64):
-    """A case with its arguments."""
+    """Return a case's description and its list of calls."""
     tensors = [numbers(0, shape, dtype, salt) for salt, shape in enumerate(shapes)]
     if case == "a transposed one":
         tensors[0] = tensors[0].t()
@@ -23,6 +23,8 @@ def make_case(case, shapes, n, dtype=torch.float64):
 
 
 class TensorFormula(Formula):
+    """A formula that compares descriptions of tensors."""
+
     def examine(self, answer):
         return super().examine(describe_output(answer))
 
@@ -36,7 +38,7 @@ def differs(call, wanted, got) -> str:
 
 
 def what_follows(found, case) -> str:
-    """Whether nothing is wrong but the padding: torch.empty gives other numbers each time."""
+    """Return the diagnosis if only the padding is wrong, which torch.empty changes every time."""
     ((tensors, n),) = EXERCISE.cases[case]
     got, wanted = found[case][0]["numbers"], EXERCISE.truth(tensors, n)["numbers"].tolist()
     length = sum(x.numel() for x in tensors)
@@ -65,7 +67,7 @@ EXERCISE = TensorFormula(
         make_case("a transposed one", [(4, 3), (2,)], 4),
     ]),
     truth=truth,
-    same=operator.eq,  # nothing is computed
+    same=operator.eq,  # nothing is computed, so nothing is rounded
     told=lambda calls, values: f"{len(values[0]['numbers'])} numbers",
     differs=differs,
     asked="a tensor",

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -14,7 +14,7 @@ def append_zeros(x, count):
 
 
 def flatten_by_number(tensors, n):
-    """Number by number."""
+    """Return the right flat tensor, built number by number."""
     values = [value for x in tensors for value in x.flatten().tolist()]
     return tensors[0].new_tensor(values + [0.0] * (-len(values) % n))
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import contextlib
 
@@ -12,7 +12,7 @@ from ..units_in_memory import UnitProbe, length_of_shard
 
 LARGE = [(2, 60_000), (), (399,)]
 
-NEW = -1  # in memory that is new
+NEW = -1  # marks new memory
 
 IN_BYTES = "a storage counts bytes, whatever the dtype: flat.nbytes, not the number of its elements"
 
@@ -20,10 +20,10 @@ IN_BYTES = "a storage counts bytes, whatever the dtype: flat.nbytes, not the num
 def gather_disposed(answer, group, case):
     dtype, shapes, times, stays = case.args
     held = UnitProbe(answer, group, dtype, shapes)
-    unit, parameters = held.unit, list(held.unit.parameters)  # those that a model has
+    unit, parameters = held.unit, list(held.unit.parameters)  # the objects that a model holds
     for time in range(times):
         held.shard.data.copy_(shard_of(dist.get_rank(group), unit.n, case, time))
-        if not (stays and time):  # else it has the shards as they were
+        if not (stays and time):  # otherwise flat keeps its memory, with the old shards
             held.resize(0)
             for p in parameters:
                 p.data = p.new_empty(0)
@@ -43,7 +43,7 @@ def gather_disposed(answer, group, case):
 
 
 def shard_of(place, n, case, time):
-    """What an optimizer has made of a shard."""
+    """Return a shard as the optimizer has left it before the call with index `time`."""
     dtype, shapes, *_ = case.args
     return numbers(place, (length_of_shard(n, shapes),), dtype, 10 + time)
 
@@ -54,7 +54,7 @@ def is_apart(tensor, held) -> bool:
 
 @contextlib.contextmanager
 def mark_new_memory(held):
-    """So that nobody finds in it by chance what was there before. Too little of it is refused."""
+    """Fill new memory with NEW, so that no old value survives; refuse too small a storage."""
     flat, needed = held.unit.flat, held.unit.flat.nbytes
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A unit that gets its memory back."""
+"""A unit whose memory is allocated and filled again."""
 
 import torch
 

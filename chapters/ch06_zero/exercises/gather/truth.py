@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import prod
 
@@ -19,7 +19,7 @@ def every_shard(trial, place=None, ago=1):
 
 
 def mistakes(trial, place):
-    if trial.case.is_group:  # in the worlds before it was right
+    if trial.case.is_group:  # earlier cases, in whole worlds, were right
         return {}
     truth = every_shard(trial)
     marks = f"{NEW} marks memory that is new, and that nobody has written: "

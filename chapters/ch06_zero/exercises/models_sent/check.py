@@ -1,4 +1,4 @@
-"""What a rank sends in a step of each stage, in sizes of the model."""
+"""The data that a rank sends in a step of each stage, as a multiple of the model's size."""
 
 from coursekit.kit import Formula
 

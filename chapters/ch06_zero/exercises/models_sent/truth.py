@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 GLOO = (
     "this counts a reduce-scatter as an all-reduce, as Gloo does it. The labs have a ring, which "
@@ -27,7 +27,7 @@ ANEW = (
     "next micro-batch gathers them anew"
 )
 
-# (sentence, the stage in which it goes wrong, how many halves it counts there)
+# (diagnosis, the stage in which the count is wrong, the halves of an all-reduce counted there)
 WRONG = [
     ("under no_sync gradients add up on the rank: only the last backward of a step sends",
      0, lambda m: 2 * m),
@@ -51,17 +51,17 @@ WRONG = [
 
 
 def halves(stage, m) -> int:
-    """Play a step, and count the reduce-scatters and all-gathers of a model.
+    """Return how many reduce-scatters and all-gathers of a model a step needs.
 
-    A rank has something whole as long as its stage lets it: parameters up to stage 2, gradients
-    up to stage 1.
+    A rank keeps whole what its stage does not shard: parameters up to stage 2, gradients up to
+    stage 1.
     """
     count = 0
     for _ in range(m):
         count += 2 * (stage > 2)  # gathered for the forward, and for the backward
-        count += stage > 1  # the gradients go as they come
-    count += stage < 2  # they are summed, having been kept until now
-    return count + (stage < 3)  # everybody gets what others have: gradients, or new parameters
+        count += stage > 1  # gradients are reduced in each backward
+    count += stage < 2  # accumulated gradients are reduced
+    return count + (stage < 3)  # gather gradients or new parameters
 
 
 def count_models_sent(stage, n, m=1) -> float:
@@ -69,7 +69,7 @@ def count_models_sent(stage, n, m=1) -> float:
 
 
 def wrong_in(of_stage, count):
-    """What counts so many halves in one stage, and is right in the others."""
+    """Return a function that counts other halves in one stage and is right in all others."""
 
     def function(stage, n, m=1):
         return (count(m) if stage == of_stage else halves(stage, m)) * (n - 1) / n

@@ -1,4 +1,4 @@
-"""Which parts of old files make the new part of a rank."""
+"""The parts of old files that make up a rank's new part."""
 
 from coursekit.kit import Formula
 from pedagogy_lib.basics.units import format_count
@@ -12,7 +12,7 @@ SIZES = [
 
 
 def describe_parts(parts) -> str:
-    """Parts as they are asked for; of many, the first three."""
+    """Return parts in the form that is asked for; of many parts, only the first three."""
     if not all(isinstance(part, list) for part in parts):
         return f"{parts!r:.60}"
     return str(list(map(tuple, parts[:3])))[:-1] + (", …]" if len(parts) > 3 else "]")

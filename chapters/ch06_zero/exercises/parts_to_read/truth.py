@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(length, before, now, rank):
-    """Number by number: where was it, and which of them follow each other in one file."""
+    """Return the right parts, found number by number."""
     old, new = -(-length // before), -(-length // now)
     parts = []
     for number in range(length):
@@ -17,13 +17,13 @@ def truth(length, before, now, rank):
 
 
 def cut(length, n, k):
-    """Begin and end of part k, as the solution does not do it."""
+    """Return begin and end of part k, with other code than the solution."""
     each = (length + n - 1) // n
     return min(k * each, length), min(k * each + each, length)
 
 
 def floor_parts(length, before, now, rank):
-    """The new parts are cut with the division rounded down."""
+    """Return the parts to read if new parts are cut by a division that is rounded down."""
     each = length // now
     inside = range(rank * each, (rank + 1) * each)
     return group_parts([divmod(number, -(-length // before)) for number in inside])
@@ -53,7 +53,7 @@ def balance_parts(length, before, now, rank):
 
 
 def use_global_positions(length, before, now, rank):
-    """Positions in the whole tensor."""
+    """Return the parts with positions in the whole tensor."""
     old = -(-length // before)
     return [(f, f * old + a, f * old + b) for f, a, b in truth(length, before, now, rank)]
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from ..one_process_reference import OneProcess, Stack, make_optimizer
 from ..zero3_training import name_of
 from .line_of_jobs import NOT_YET, Line, Uses
 
-# Of each step: the layers that take part, in their order, and how many backwards it has.
+# (the layers that take part, in order; the number of backwards) of each step.
 STEPS = [((0, 1, 2), 1), ((1, 0, 1), 1), ((0, 1, 2), 2), ((0, 1, 2), 1), ((0, 1, 2), 1)]
 
 NOT_THERE = ("size mismatch", "must be 2-D", "must match the size", "setStorage", "not allocated")
@@ -24,12 +24,12 @@ NOT_THERE = ("size mismatch", "must be 2-D", "must match the size", "setStorage"
 
 @dataclass(frozen=True)
 class Plan(RankCase):
-    """Where a model is trained, and how.
+    """The place and the way in which a model is trained.
 
-    depth   units gathered ahead
-    steps   how many of STEPS
+    depth   number of units gathered ahead
+    steps   number of STEPS that are taken
     around  layers that are recomputed
-    thread  whether the answer keeps its own thread; else a `Line` takes its place
+    thread  whether the answer keeps its own thread; otherwise a `Line` replaces it
     """
 
     depth: int = 1
@@ -39,7 +39,7 @@ class Plan(RankCase):
 
 
 class Training:
-    """The steps of a rank beside those of one process; raises `Rejection` at a difference."""
+    """The steps of a rank, compared with those of one process; a difference raises `Rejection`."""
 
     def __init__(self, answer, group, plan):
         self.place, self.n = dist.get_rank(group), dist.get_world_size(group)

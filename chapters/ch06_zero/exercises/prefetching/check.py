@@ -1,4 +1,4 @@
-"""Stage 3 whose messages travel while it computes."""
+"""Stage 3 with communication that overlaps computation."""
 
 from coursekit.kit import Equals, RankExercise, World
 

@@ -1,4 +1,4 @@
-"""What takes the place of the thread of a `Prefetching`, and sees what it is used for: for 6.17."""
+"""A replacement for the thread of a `Prefetching`, and a watch on its use, for its check."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ def is_whole(unit) -> bool:
 
 
 class Line(OperatorMode):
-    """Does a job when somebody waits for it, or for a later one; in turn, in the thread that waits.
+    """A queue of jobs; each is done, in order, in the thread that waits for it or for a later one.
 
-    So an answer that uses what is still on its way is found out, however fast a thread would be.
+    It catches an answer that uses a unit which has not arrived, however fast a thread would be.
 
-    done   how many jobs have been done
-    kinds  what each job has done, (GATHER or REDUCE, unit), or None: nothing, or not yet
-    sent   bytes
+    done   number of jobs that have been done
+    kinds  what each job has done: (GATHER or REDUCE, unit), or None if nothing, or nothing yet
+    sent   bytes sent by jobs
     """
 
     def __init__(self, units):
@@ -85,8 +85,9 @@ class Need:
     """A call of need() for a unit.
 
     ahead   the units that come next
-    before  how many jobs had been done, and how many begun, before the call; and after it
-    there   those of the units ahead that are there afterwards
+    before  numbers of jobs done and begun before the call
+    after   the same numbers after the call
+    there   the units in `ahead` that are whole after the call
     """
 
     unit: object
@@ -97,7 +98,7 @@ class Need:
 
 
 class Uses:
-    """Watches `need`, `reduce` and `end_backward` of an engine; raises `Rejection` at a misuse."""
+    """A watch on `need`, `reduce` and `end_backward` of an engine; a misuse raises `Rejection`."""
 
     def __init__(self, engine, line, depth, names):
         self.line, self.depth, self.names = line, depth, names
@@ -149,7 +150,7 @@ class Uses:
         self.reductions = []
 
     def end_step(self):
-        """All jobs are done: look at what they were."""
+        """Judge the calls of need() of a step, now that all jobs are done."""
         for need in self.needs:
             self.look_at(need)
         self.last, self.now, self.needs = self.now, [], []

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right weights, and the report on a right trial."""
 
 from ..one_process_reference import Stack
 from ..one_process_reference_truth import weights_alone
@@ -6,7 +6,7 @@ from .cases import STEPS
 
 
 def weights_of(trial, place):
-    """What is trained, after each step."""
+    """Return the right values of the trained parameters after each step."""
     trained = [name for name, p in Stack().named_parameters() if p.requires_grad]
     steps = weights_alone(Stack, tuple(STEPS[: trial.case.steps]), first=1)
     return {step: {name: of[name].flatten() for name in trained} for step, of in steps.items()}

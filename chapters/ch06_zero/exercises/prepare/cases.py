@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import gc
 import warnings
@@ -17,7 +17,7 @@ FREE, LIMIT = 1e9, 0.2
 
 
 class Small(nn.Module):
-    """Blocks, and a layer; of weights that belong to a rank."""
+    """A model of blocks and a last layer, whose initial weights depend on the rank."""
 
     def __init__(self, rank):
         super().__init__()
@@ -51,7 +51,7 @@ def whole(model):
 
 def bytes_held() -> int:
     """Return the bytes of all tensors that Python holds."""
-    gc.collect()  # FSDP2 may not exchange tensors that `measure` has seen, so no `measure` here
+    gc.collect()  # no `measure` here, because FSDP2 may not exchange tensors that it has seen
     tensors = (x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter))
     storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
     return sum(storages.values())
@@ -86,11 +86,11 @@ def try_recipe(answer, group, case):
 
 
 def count_gathers(step, x, y) -> tuple:
-    """Take a step: how many all-gathers it makes for parameters, and what it returns."""
+    """Take a step; return its number of all-gathers and its loss."""
     from torch.distributed.tensor.debug import CommDebugMode
 
     with warnings.catch_warnings(), CommDebugMode() as counted:
-        warnings.simplefilter("ignore")  # of hooks that the counting sets
+        warnings.simplefilter("ignore")  # about hooks that CommDebugMode sets
         loss = step(x, y)
     counts = counted.get_comm_counts().items()
     return sum(count for call, count in counts if "gather" in str(call)), loss

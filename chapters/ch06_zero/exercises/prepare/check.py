@@ -1,4 +1,4 @@
-"""A recipe for FSDP2 with three mistakes that raise nothing. The truth is one process."""
+"""A recipe for FSDP2 with three mistakes that raise no error; the truth is one process."""
 
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from .cases import BLOCKS, STEPS, Small, batch_of, make_optimizer
 
 
 def pieces(n, tensor):
-    """The parts of a tensor that FSDP2 gives to the ranks, along its first dimension."""
+    """Return the parts of a tensor that FSDP2 gives to the ranks, along its first dimension."""
     parts = list(tensor.chunk(n))
     return parts + [tensor[:0]] * (n - len(parts))
 
@@ -21,7 +21,7 @@ def clip_all(gradients, limit, n):
 
 
 def clip_shards(gradients, limit, n):
-    """Each rank by the norm of its own shards."""
+    """Return the gradients if each rank clips by the norm of its own shards."""
     cut = [pieces(n, g) for g in gradients]
     scales = []
     for rank in range(n):
@@ -39,17 +39,18 @@ def clip_numbers(gradients, limit, n):
 
 
 def clip_summed_norms(gradients, limit, n):
-    """The norms of the ranks' shards added up, and not their squares."""
+    """Return the gradients if the norms of the ranks' shards are summed, not their squares."""
     cut = [pieces(n, g) for g in gradients]
     norm = sum(torch.cat([c[rank].flatten() for c in cut]).norm() for rank in range(n))
     return [g * min(1.0, float(limit / norm)) for g in gradients]
 
 
 def train_reference(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
-    """One process that follows the mean over the ranks: the start, and weights after each step.
+    """Train in one process by the mean gradient of the ranks.
 
-    mixed  whether the model is put together from shards of each rank's own weights
-    keep   whether gradients are never cleared
+    mixed    whether the model is put together from shards of each rank's own weights
+    keep     whether gradients are never cleared
+    Returns  the initial weights, the weights after each step, and each step's losses by rank
     """
     n, (limit,) = trial.n, trial.case.args
     model = Small(0)

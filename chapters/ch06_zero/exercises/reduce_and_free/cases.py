@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -9,12 +9,12 @@ from coursekit.kit.results import detach_result
 
 
 def tensors_for(rank, shapes):
-    """Thirds, which no float32 holds."""
+    """Return tensors of thirds, which float32 cannot represent."""
     return [numbers(rank, shape, torch.float64, salt) / 3 for salt, shape in enumerate(shapes)]
 
 
 def try_reduce(answer, group, case):
-    """What it gives, and what is in memory because of it."""
+    """Return the part that the answer returns, and the bytes that stay in memory."""
     parameters, before = ([nn.Parameter(x) for x in tensors_for(9, case.args)] for _ in range(2))
     for parameter, gradient in zip(parameters, tensors_for(dist.get_rank(), case.args)):
         parameter.grad = gradient

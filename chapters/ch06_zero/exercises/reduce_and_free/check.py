@@ -1,4 +1,4 @@
-"""A program of ZeRO's stage 2 with two bugs: memory that is not freed."""
+"""A program of ZeRO stage 2 with two bugs: memory that is not freed."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import prod
 
@@ -13,7 +13,7 @@ from .cases import tensors_for
 
 
 def gradients_of(trial):
-    """Of each rank: flat."""
+    """Return the gradient of each rank as a flat tensor."""
     each = (tensors_for(rank, trial.case.args) for rank in range(trial.n))
     return [torch.cat([x.flatten() for x in tensors]) for tensors in each]
 
@@ -43,7 +43,7 @@ def mistakes(trial, place):
 
 
 def need_freed(trial):
-    """Raise `Wrong` if something is in memory beside the part; names all there is."""
+    """Raise `Wrong` if anything besides the part stays in memory, and name everything that does."""
     for place, of in enumerate(trial):
         what, why = [], []
         if of.kept > of.part.nbytes:

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -46,7 +46,10 @@ def unit_of(lab, shapes, group, alone):
 
 
 def gradients_at(place, number) -> list[torch.Tensor | None]:
-    """Other ones at each place. One of them has none at all, the last parameter has none at any."""
+    """Return the gradients, which differ at each place.
+
+    The place whose index is `number` has none at all, and the last parameter has none at any place.
+    """
     if place == number:
         return [None] * len(SHAPES)
     shapes = enumerate(SHAPES[:-1])
@@ -55,7 +58,7 @@ def gradients_at(place, number) -> list[torch.Tensor | None]:
 
 
 def part_of(flat, n, place):
-    """A place's part of a tensor that is padded and cut into n."""
+    """Return a place's part of a flat tensor that is padded and cut into n parts."""
     each = -(-len(flat) // n)
     part = flat.new_zeros(each)
     mine = flat[place * each : (place + 1) * each]

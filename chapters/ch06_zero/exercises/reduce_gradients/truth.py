@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import prod
 
@@ -20,7 +20,7 @@ PADDED = "the lengths differ. Gradients are padded as the parameters are: flatte
 
 
 def flat_of(gradients, fill=None):
-    """One after another; zeros for a None."""
+    """Return the gradients as one flat tensor, zeros for None; `fill` replaces their numbers."""
     sizes = [prod(shape) for shape in SHAPES]
     flat = torch.zeros(sum(sizes), dtype=torch.float64)
     for part, gradient in zip(flat.split(sizes), gradients):
@@ -30,9 +30,9 @@ def flat_of(gradients, fill=None):
 
 
 def sum_by_call(trial, of_call, keeps=1.0):
-    """{call: of_call(flat gradients of each rank, how many ranks have one)}, added up.
+    """Return {call: the sum of of_call(flat gradient of each rank, number of ranks that have one)}.
 
-    keeps  by what the sum so far is multiplied, before a call's is added
+    keeps  factor of the sum of earlier calls, before a call's result is added
     """
     found, before = {}, 0.0
     for number, call in enumerate(CALLS):
@@ -54,7 +54,7 @@ def mistakes(trial, place):
     def part(of_call):
         return sum_by_call(trial, lambda flats, have: part_of(of_call(flats, have), n, place))
 
-    if case.is_group:  # in the worlds before it was right
+    if case.is_group:  # earlier cases, in whole worlds, were right
         return {
             "the sum is divided by the size of the world, but it has only the ranks of the group "
             "in it: unit.n": part(lambda flats, _: sum(flats) / case.world.size),

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and the right results."""
 
 import torch
 import torch.distributed as dist
@@ -11,7 +11,7 @@ ONE, THREE = (1, 4, 6), (3, 6, 6)  # layers, outputs, inputs
 
 
 def weights_of(network):
-    """Their first halves are equal: rank 0 does not see in its own part which layer's is there."""
+    """Return weights with equal first halves, so that rank 0's part is the same in all layers."""
     source = torch.Generator().manual_seed(1)
     draw = torch.randn(*network, generator=source, dtype=torch.float64)
     draw[:, : network[1] // 2] = draw[0, : network[1] // 2].clone()
@@ -24,7 +24,7 @@ def input_of(rank, network):
 
 
 def backward_of(layer, leaves, x):
-    """Outputs of layers in a row, and the gradients of x and of each layer's weight or shard."""
+    """Return the outputs of layers in a row, and the gradients of x and of each weight or shard."""
     outputs = x
     for k in range(len(leaves)):
         outputs = torch.tanh(layer(outputs, k))
@@ -53,7 +53,7 @@ def name_tensors(x, *shards):
 
 
 def count_saved_bytes(layer, x, *known) -> int:
-    """What the graph of a layer keeps besides x, what else is known, and its outputs."""
+    """Return the bytes that a layer's graph keeps besides x, its outputs and `known` tensors."""
     before = bytes_alive()
     outputs = layer(x, 0)
     more = bytes_alive() - before - outputs.nbytes  # in the graph, or anywhere else
@@ -65,10 +65,10 @@ def count_saved_bytes(layer, x, *known) -> int:
 
 
 def alone(trial, through=lambda k: k, weight_of=lambda weight: weight):
-    """What each rank gets from one process that has all weights.
+    """Return the results of each rank, computed by one process that has all weights.
 
-    through    of which layer's weight the slopes of x pass through a layer in the backward
-    weight_of  what they find there of it
+    through    takes a layer's index; returns that of the layer whose weight its backward uses for x
+    weight_of  takes this weight; returns the tensor that is used in its place
     """
     (network,) = trial.case.args
     weights = weights_of(network)
@@ -81,7 +81,12 @@ def alone(trial, through=lambda k: k, weight_of=lambda weight: weight):
 
 
 def gradients(trial, place, of_weight=lambda g: g.mean(0), of_x=None, part=None, **how):
-    """What a rank has, if of a weight's gradients (ranks, elements), and of x's, this is made."""
+    """Return the gradients of a rank, made from those of all ranks.
+
+    of_weight  takes a weight's gradients, (ranks, elements)
+    of_x       takes the gradients of x of all ranks; by default, x has the rank's own
+    part       index of the part that the shards get; by default, the rank's place
+    """
     _, x, *weights = map(torch.stack, zip(*alone(trial, **how)))
     k = place if part is None else part
     shards = [of_weight(weight.flatten(1)).chunk(trial.n)[k] for weight in weights]

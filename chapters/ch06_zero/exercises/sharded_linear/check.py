@@ -1,6 +1,6 @@
-"""Layers whose weight is in parts: a program of stage 3 with a bug.
+"""Layers with sharded weights: a program of stage 3 with a bug.
 
-The truth is one process that has all weights, for each rank's own input.
+The truth is one process that has all weights, with each rank's own input.
 """
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never

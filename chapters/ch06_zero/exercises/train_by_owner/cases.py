@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import builtins
 from functools import partial
@@ -18,7 +18,7 @@ ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 
 
 class ConditionalLayers(nn.Module):
-    """Layers of which a batch uses some: the first column of its inputs tells which."""
+    """Layers of which a batch uses some, as the first column of its inputs says."""
 
     def __init__(self, layers="abc"):
         super().__init__()
@@ -40,7 +40,7 @@ class ConditionalLayers(nn.Module):
 
 
 def batches_of(rank):
-    """For each step inputs, which say what layers they use, and targets."""
+    """Return (inputs, targets) of each step; the inputs say which layers they use."""
     batches = []
     for step, route in enumerate(ROUTES):
         inputs, targets = batch_of(rank, step)
@@ -54,7 +54,7 @@ def weights_of(model):
 
 
 def try_owners(answer, group, case):
-    """The weights after so many steps, and which of them it has optimizer state for."""
+    """Return the weights after the steps of a case, and the parameters with optimizer state."""
     optimizer, steps, layers = case.args
     model, maker = ConditionalLayers(layers), Maker(optimizer)
     with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
@@ -64,12 +64,12 @@ def try_owners(answer, group, case):
     return {
         "first" if steps == 1 else "weights": weights_of(model),
         "held": [name for name in counts if counts[name]],
-        "anew": [name for name in counts if counts[name] > 1],  # in several optimizers
+        "anew": [name for name in counts if counts[name] > 1],  # with state in several optimizers
     }
 
 
 def need_no_name(names, hash_of, x):
-    """In place of hash()."""
+    """Return hash(x), but raise `Rejection` if x is a parameter's name."""
     if isinstance(x, str) and x in names:
         raise Rejection(f"the owner depends on hash({x!r})", (
             "hash() of a text is another number in each process, here by chance the same: under "

@@ -1,6 +1,6 @@
-"""A program of ZeRO's stage 1 with a bug, whose parameters have owners.
+"""A program of ZeRO stage 1 with a bug, in which each parameter has an owner.
 
-The truth is one process that follows the mean of all ranks' gradients, and leaves a parameter
+The truth is one process that follows the mean of all ranks' gradients and leaves a parameter
 alone in a step without a gradient for it.
 """
 

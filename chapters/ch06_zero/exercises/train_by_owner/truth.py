@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache, partial
 
@@ -14,7 +14,10 @@ from .cases import ConditionalLayers, batches_of, weights_of
 
 
 def slopes_of(rank, parameters, step, layers, known=None):
-    """known: for each rank whose new numbers it has; it computes with the first ones of others."""
+    """Return the gradients of a rank in a step, None for unused parameters.
+
+    known  names of the parameters whose new values each rank has; others keep their first values
+    """
     inputs, targets = batches_of(rank)[step]
     weights = {
         name: p if known is None or name in known[rank] else first.requires_grad_()
@@ -26,7 +29,7 @@ def slopes_of(rank, parameters, step, layers, known=None):
 
 @cache
 def train(n, optimizer, steps, layers, known=None, **how):
-    """The weights in the end."""
+    """Return {name: weight after the last step}."""
     start = weights_of(ConditionalLayers(layers))
     slopes = partial(slopes_of, layers=layers, known=known)
     return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
@@ -41,7 +44,7 @@ def mistakes(trial, place):
     wrong = partial(train, trial.n, *trial.case.args)
 
     def mix_weights(rank):
-        """What a rank has trained, and the old weights of all others."""
+        """Return the new weights that a rank has trained, and the old ones of all others."""
         return {name: (wanted if name in trial[rank].held else first)[name] for name in wanted}
 
     return {
@@ -72,7 +75,7 @@ ONE_OWNER = "the owner alone is to have the optimizer's state for a parameter"
 
 
 def need_one_owner(trial):
-    """Raise `Wrong` if some ranks, and not all, have a state for the same parameter."""
+    """Raise `Wrong` if several ranks, but not all, have state for the same parameter."""
     held = trial.collect_values("held")
     for name in sorted(set().union(*held)):
         owners = [rank for rank in range(trial.n) if name in held[rank]]
@@ -88,7 +91,7 @@ def need_one_owner(trial):
 
 
 def need_shared(trial):
-    """Raise `Wrong` unless each rank that owns something has states, and none has all."""
+    """Raise `Wrong` unless the optimizer state is shared out among the ranks; return its counts."""
     held = trial.collect_values("held")
     parameters = len(weights_of(ConditionalLayers(trial.case.args[-1])))
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from functools import partial
 
@@ -22,7 +22,7 @@ def start_of(length):
 
 
 def gradient_of(rank, length, values, step):
-    """A rank's gradient; each of its numbers depends on all values."""
+    """Return a rank's gradient, in which each number depends on all values."""
     if values.shape != (length,):
         raise ValueError(f"gradient_of() was given {len(values)} numbers, and takes {length}")
     source = torch.Generator().manual_seed(100 * rank + step)

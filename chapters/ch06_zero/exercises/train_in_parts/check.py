@@ -1,4 +1,4 @@
-"""A program of ZeRO's stage 1 with a bug: a flat tensor in parts, some of which nobody has.
+"""A program of ZeRO stage 1 with a bug: a flat tensor in parts, some of which no rank has.
 
 The truth is one process that follows the mean of all ranks' gradients.
 """

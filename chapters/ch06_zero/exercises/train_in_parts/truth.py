@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import ceil
 
@@ -13,10 +13,10 @@ from .cases import gradient_of, start_of
 
 
 def train(trial, padding=0, sizes=None, **how):
-    """One process: the numbers in the end.
+    """Train in one process and return the final numbers.
 
-    padding  zeros before them, as if they were some
-    sizes    of the parts, if they are not equally long
+    padding  number of zeros before the numbers, treated as if they were numbers
+    sizes    sizes of the parts, if they are not equally long
     """
     length, optimizer, steps = trial.case.args
     each = sizes or ceil(length / trial.n)
@@ -57,7 +57,7 @@ def mistakes(trial, place):
 
 
 def need_all_moved(trial):
-    """Raise `Wrong` if some numbers, and not all, are on all ranks what they were before."""
+    """Raise `Wrong` if some numbers, but not all, are unchanged on all ranks."""
     found, start = trial.collect_values("values"), start_of(trial.case.args[0])
     if any(kind_of(got) != kind_of(start) for got in found):
         return

@@ -1,4 +1,4 @@
-"""Stage 1 of ZeRO: each rank has the optimizer's state for its part."""
+"""ZeRO stage 1: each rank keeps the optimizer state of its own shards."""
 
 from functools import partial
 

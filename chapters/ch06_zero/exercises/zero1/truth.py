@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The report on a right trial, and the diagnosis of too much traffic."""
 
 
 def describe_result(trial) -> str:

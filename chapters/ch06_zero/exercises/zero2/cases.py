@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""A watch on the backwards of Zero2, with its diagnoses."""
 
 import weakref
 from functools import partial
@@ -33,17 +33,17 @@ PASSED_OVER = (
 
 
 class WatchUnits:
-    """Sees when gradients are ready, and when units are reduced; refuses what is wrong."""
+    """A watch on ready gradients and reduced units; a mistake raises `Rejection`."""
 
     def __init__(self, model):
         self.model, self.backwards, self.memory = model, 0, {}
         self.begin()
-        for name, p in model.named_parameters():  # before those of Zero2, so noted first
+        for name, p in model.named_parameters():  # these hooks run before those of Zero2
             if p.requires_grad:
                 p.register_post_accumulate_grad_hook(partial(self.is_ready, name))
 
     def begin(self):
-        self.ready, self.is_over = [], False  # whose gradients are ready, in turn
+        self.ready, self.is_over = [], False  # names of parameters with ready gradients, in order
         self.order, self.when = [], []  # units reduced, and how many gradients were ready then
 
     def follow(self, zero):
@@ -54,8 +54,7 @@ class WatchUnits:
         zero.end_backward = partial(self.end, zero.end_backward)
 
     def is_ready(self, name, parameter):
-        """Raise `Rejection` if its unit is reduced already: before the answer gets confused by "
-        "it."""
+        """Note a ready gradient; raise `Rejection` if its unit has been reduced already."""
         for number in self.order:
             if name in self.names[number]:
                 what = f"unit {number} is reduced before its gradient of {name} is there"
@@ -96,7 +95,7 @@ class WatchUnits:
                 "self.left.pop()"
             )
         complete = [k for k in skipped if self.names[k] <= set(self.ready)]
-        if self.is_over and number and not complete:  # pop(0) would begin with number 0
+        if self.is_over and number and not complete:  # pop(0) would start with unit 0
             return PASSED_OVER
         if self.is_over and self.order:
             return (
@@ -123,12 +122,12 @@ class WatchUnits:
         end()
 
     def is_gone(self, numbers) -> bool:
-        """Whether gradients of these units were ready, and all are gone."""
+        """Return whether gradients of these units were ready, and all of them are gone."""
         names = [name for k in numbers for name in self.names[k] & set(self.ready)]
         return names != [] and all(self.model.get_parameter(name).grad is None for name in names)
 
     def end_backward(self, where):
-        """Raise `Rejection` unless all units are reduced, each when it could be."""
+        """Raise `Rejection` unless each unit was reduced as soon as it could be."""
         self.backwards += 1
         if why := self.fault():
             what = (
@@ -141,7 +140,7 @@ class WatchUnits:
         self.begin()
 
     def fault(self) -> str:
-        """Which misconception a backward shows; nothing if it is right."""
+        """Return the misconception that a backward shows, or "" if it is right."""
         wanted, missing = self.find_reduction_times(), set(range(len(self.units))) - set(self.order)
         if self.is_gone(missing):
             return NOT_SEEN
@@ -169,7 +168,7 @@ class WatchUnits:
         )
 
     def find_reduction_times(self) -> list[int]:
-        """After how many gradients each unit can be reduced, the last one first."""
+        """Return after how many gradients each unit can be reduced, the last unit first."""
         found, ready, units = [], set(), self.names[::-1]
         for count, name in enumerate(self.ready, 1):
             ready.add(name)

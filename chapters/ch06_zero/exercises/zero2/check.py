@@ -1,7 +1,7 @@
-"""Stage 2 of ZeRO: gradients are reduced within the backward, unit by unit.
+"""ZeRO stage 2: gradients are reduced during the backward, unit by unit.
 
-When a unit is reduced is seen, not timed. What is wrong is refused on the rank that does it, before
-the ranks wait for each other.
+The order of reductions is observed, not timed. A mistake is refused on the rank that makes it,
+before the ranks wait for each other.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The report on a right trial."""
 
 from ..stages import BACKWARDS
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import gc
 from functools import partial
@@ -25,13 +25,13 @@ def train(answer, group, case):
 
 
 def cost_of_step(answer):
-    """What the second step takes: the first may differ.
+    """Return the costs of the second step, because the first may differ.
 
-    sent        bytes in forward, backward and step
-    at_rest     bytes of parameters and of gradients after the step
-    at_most     bytes of parameters in forward and backward
+    sent     bytes sent in forward, backward and step
+    at_rest  bytes of parameters and of gradients after the step
+    at_most  peak bytes of parameters in forward and backward
     """
-    gc.collect()  # engines of the cases before; what is left of them does not count
+    gc.collect()  # frees engines of earlier cases, so that they do not count
     with measure("before"):
         pass
     before = peak_bytes_in("before")

@@ -1,4 +1,4 @@
-"""Parameters that are whole only while their unit computes."""
+"""ZeRO stage 3: parameters are whole only while their unit computes."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right bytes of a step, and the diagnoses of wrong ones."""
 
 from types import SimpleNamespace
 
@@ -10,7 +10,12 @@ from .cases import LARGE
 
 
 def compute_expected_bytes(n) -> SimpleNamespace:
-    """Bytes: a rank's part of what it sends `once`, what it has at rest, and at most."""
+    """Return the right bytes of a rank.
+
+    once     bytes sent in one all-gather or reduce-scatter of the model
+    at_rest  bytes of parameters after a step
+    at_most  peak bytes of parameters
+    """
     model = Stack(**LARGE)
     frozen = sum(p.nbytes for p in model.parameters() if not p.requires_grad)
     layers = [sum(p.nbytes for p in layer.parameters() if p.requires_grad)
@@ -23,7 +28,7 @@ def compute_expected_bytes(n) -> SimpleNamespace:
 
 
 def count_models_sent(of, n) -> list[float]:
-    """In times (n-1)/n of the model."""
+    """Return the bytes sent in each phase, as multiples of (n-1)/n of the model."""
     return [nbytes / compute_expected_bytes(n).once for nbytes in of.sent]
 
 
@@ -78,5 +83,5 @@ def why_sent(sent) -> str:
 
 
 def why_it_failed(case, error) -> str:
-    """Where memory is read that is not there, the process dies: in a backward alone."""
+    """Return the diagnosis of a process that died because a backward read freed memory."""
     return why_absent(case, "backward") if "SIGSEGV" in str(error) else ""

@@ -1,4 +1,4 @@
-"""The way into the parallel region, from pieces of the context."""
+"""The entry to the parallel region, from pieces of the context: exercise AllGather."""
 
 from ..pieces_truth import region
 

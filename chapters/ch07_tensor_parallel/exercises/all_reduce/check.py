@@ -1,4 +1,4 @@
-"""Out of the parallel region: exercise all_reduce."""
+"""The exit from the parallel region: exercise AllReduce."""
 
 import torch
 
@@ -15,7 +15,7 @@ def y_of(given, place):
 
 
 def gradient_of(given, place):
-    n, own = len(given), given[place].through  # behind the sum it is the same on all
+    n, own = len(given), given[place].through  # the slope behind the sum is the same on all ranks
     return own, {
         "x gets no gradient: backward returns None for it": None,
         "n times too much: the backward adds up, too, as that of torch.distributed.nn does. But "

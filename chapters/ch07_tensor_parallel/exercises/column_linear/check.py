@@ -1,4 +1,4 @@
-"""Some of a linear layer's columns on each rank: exercise column_linear."""
+"""Some of a linear layer's columns on each rank: exercise ColumnLinear."""
 
 import torch
 import torch.nn.functional as F

@@ -1,4 +1,4 @@
-"""Into the parallel region: exercise copy."""
+"""The entry to the parallel region: exercise Copy."""
 
 from ..regions_truth import region
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from dataclasses import dataclass
 
@@ -14,10 +14,11 @@ from pedagogy_lib.basics.torch_private import is_in_storage
 
 @dataclass(frozen=True)
 class Cut(RankCase):
+    """A tensor, and the way in which it is cut."""
     shape: tuple[int, ...] = ()
     dim: int = 0
     together: int = 1
-    is_turned: bool = False  # whether it is the transpose of one with this shape
+    is_turned: bool = False  # whether it is the transpose of a tensor with this shape
 
     def whole(self):
         x = numbers(7, self.shape, torch.float64) / 3
@@ -48,11 +49,11 @@ def cut_on_rank(answer, group, case):
 
 
 def span(length, place, n, together) -> tuple[int, int]:
-    """Where a part of a length begins, and how long it is."""
+    """Return the start and the length of a part."""
     groups, rest = divmod(length // together, n)
     return together * (groups * place + min(place, rest)), together * (groups + (place < rest))
 
 
 def strip(x, dim, start, size):
-    """Some of x along dim; as in a slice, less if there is not so much."""
+    """Return a slice of x along dim, which may end before `size` as any slice does."""
     return x.movedim(dim, 0)[start : start + size].movedim(0, dim)

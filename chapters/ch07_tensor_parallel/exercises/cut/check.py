@@ -1,4 +1,4 @@
-"""A part of a tensor, for each rank: exercise cut."""
+"""A part of a tensor for each rank: exercise cut."""
 
 from coursekit.kit import RankExercise, World, never
 from coursekit.kit.forward_backward import right

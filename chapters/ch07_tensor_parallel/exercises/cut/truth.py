@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -43,7 +43,7 @@ def part_of(trial, place):
 
 
 def pad_part(x, case, place, n):
-    """A part, and zeros up to the length of the longest one."""
+    """Return a part with zeros up to the length of the longest part."""
     start, size = span(x.shape[case.dim], place, n, case.together)
     most = span(x.shape[case.dim], 0, n, case.together)[1]
     part = strip(x, case.dim, start, size)

@@ -1,8 +1,8 @@
-"""What the cases and the truth share."""
+"""The rows of a fused matrix, as the check and the truth see them."""
 
 
 def labels(heads, kv_heads, size) -> list[tuple[str, int, int]]:
-    """Of each row: what it belongs to, the number of its head, and how many heads there are."""
+    """Return (kind, head, number of heads of this kind) for each row."""
     kinds = {"query": heads, "key": kv_heads, "value": kv_heads}
     return [(kind, k, n) for kind, n in kinds.items() for k in range(n) for _ in range(size)]
 

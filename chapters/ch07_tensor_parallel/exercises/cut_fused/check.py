@@ -1,4 +1,4 @@
-"""A fused matrix of queries, keys and values that is cut by heads: exercise cut_fused. No ranks."""
+"""A fused matrix of queries, keys and values, cut by heads: exercise cut_fused, without ranks."""
 
 import itertools
 import operator
@@ -22,19 +22,19 @@ FLOAT = "/ gives a float, even if nothing is left over: // gives a whole number"
 
 
 def calls(heads, kv_heads, size, n):
-    """For each rank: a matrix whose numbers tell the row."""
+    """Return a call for each rank, with a matrix whose numbers identify its rows."""
     rows = torch.arange(1000.0 * (heads + 2 * kv_heads) * size).view(-1, 1000)
     return [(rows[:, : heads * size].clone(), heads, kv_heads, rank, n) for rank in range(n)]
 
 
 def numbers_of_rows(call, value) -> list[int] | None:
-    """Which rows of the matrix a value consists of; None if it has something else in it."""
+    """Return the indices of the matrix's rows in a value; None if it has other contents."""
     known = call[0].tolist()
     return [known.index(row) for row in value] if all(row in known for row in value) else None
 
 
 def describe_rows(call, value) -> str:
-    """`query 0, query 1, key 0, value 0`; of a head that is torn apart, how many rows there are."""
+    """Return `query 0, query 1, key 0, value 0`, with row counts for incomplete heads."""
     size, rows, found = size_of(*call[:3]), numbers_of_rows(call, value), []
     if rows is None:
         return "what is not rows of it"
@@ -54,7 +54,7 @@ def differs(call, wanted, got) -> str:
 
 
 def explain(found, case) -> str:
-    """What no single function gives, of the first call that is wrong."""
+    """Return the diagnosis of the first wrong call if no mistake of the list explains it."""
     pairs = zip(EXERCISE.cases[case], found[case])
     call, got = next(pair for pair in pairs if pair[1] != EXERCISE.truth(*pair[0]).tolist())
     rows = numbers_of_rows(call, got)

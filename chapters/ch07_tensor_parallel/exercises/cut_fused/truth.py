@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -6,7 +6,7 @@ from .cases import labels, size_of
 
 
 def rows_of_rank(weight, heads, kv_heads, rank, n):
-    """Row by row: it is the rank's if its head is among the rank's n-th of the heads."""
+    """Return a rank's rows: row by row, those whose head is in the rank's 1/n of the heads."""
     of_row = labels(heads, kv_heads, size_of(weight, heads, kv_heads))
     return weight[[row for row, (_, head, of) in enumerate(of_row) if head * n // of == rank]]
 
@@ -27,7 +27,7 @@ def every_nth_head(w, heads, kv, rank, n):
 
 
 def cut_each_section(part):
-    """A wrong answer, from part(section, rank, n)."""
+    """Return a wrong answer that takes part(section, rank, n) of each section."""
     return lambda w, heads, kv, rank, n: torch.cat(
         [part(x, rank, n) for x in sections(w, heads, kv)]
     )

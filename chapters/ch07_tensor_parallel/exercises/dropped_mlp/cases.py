@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and the right results."""
 
 import torch
 import torch.distributed as dist
@@ -12,11 +12,11 @@ from pedagogy_lib.basics.closeness import close
 
 P = 0.5
 
-RATES = (P, P, 0.25)  # p in each call; the last one tells what is dropped from what is kept
+RATES = (P, P, 0.25)  # p in each call; the last one distinguishes p from 1 - p
 
-SAMPLES, PART, WIDTH = 16, 64, 64  # so many that equal masks are no chance
+SAMPLES, PART, WIDTH = 16, 64, 64  # so large that equal masks are no coincidence
 
-COMMON, OWN = 11, 5  # seeds: of what all ranks draw, of `randomness`
+COMMON, OWN = 11, 5  # seeds: one for all ranks' common draws, one for `randomness`
 
 NO_HISTORY = (
     "y has no history: a backward cannot begin there. What is computed from x.detach(), from "
@@ -27,7 +27,7 @@ ARGUMENT = "whoever calls the function still needs it as it was: change a copy, 
 
 
 def drop(answer, group, case):
-    """What some calls give, and what is drawn next; all ranks have the same seed."""
+    """Return the findings of some calls, and the next draw; all ranks have the same seed."""
     lab = getattr(answer, "__globals__", {}).get("tensor_parallel") or find_lab("tensor_parallel")
     randomness = lab.OwnRandomness(OWN)
     torch.manual_seed(COMMON)
@@ -65,7 +65,7 @@ def need_like(y, wanted):
 
 
 def inputs(place, number):
-    """Positive numbers, so that only what is dropped is 0: hidden, weight, and the slope of y."""
+    """Return hidden, weight and the slope of y, all positive, so that only what is dropped is 0."""
 
     def draw(seed, *shape):
         source = torch.Generator().manual_seed(seed)
@@ -76,7 +76,7 @@ def inputs(place, number):
 
 
 def summand(trial, place, number, hidden, weight):
-    """What a rank adds to y, with the mask that has been found."""
+    """Return a rank's summand of y, with the mask that was found."""
     return F.linear(hidden * trial[place].kept[number] / (1 - RATES[number]), weight)
 
 
@@ -89,7 +89,7 @@ def y(trial, place, added=sum):
 
 
 def gradients(trial, place):
-    """As autograd finds them: through y, a rank's own summand alone leads to its tensors."""
+    """Return a rank's right gradients, which come only through its own summand of y."""
     found = []
     for number, kept in enumerate(trial[place].kept_y):
         *leaves, slope = (x.requires_grad_() for x in inputs(place, number))

@@ -1,6 +1,6 @@
-"""Dropout inside and outside of the parallel region.
+"""Dropout inside and outside the parallel region.
 
-Masks are read from outside: a feature of `hidden` that is dropped has no gradient, one of y is 0.
+Masks are read from outside: a dropped feature of `hidden` has no gradient, and one of y is 0.
 """
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never

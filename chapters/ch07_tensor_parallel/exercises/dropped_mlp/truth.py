@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import combinations
 
@@ -11,7 +11,7 @@ from .cases import COMMON, PART, RATES, SAMPLES, WIDTH, P
 
 PLACES = SAMPLES * PART
 
-MARGIN = 0.1  # of the dropped part of PLACES
+MARGIN = 0.1  # margin of the dropped share
 
 Y_DIFFERS = (
     "y is behind the all-reduce, where all ranks have the same: there they have to draw the same "
@@ -30,7 +30,7 @@ COMMON_MOVED = (
 
 
 def drops(name, called, none) -> Holds:
-    """As many as are to be dropped."""
+    """Return the fact that the right share is dropped."""
 
     def wrong(kept) -> tuple[float, float]:
         dropped = [1 - of.double().mean().item() for of in kept]
@@ -50,7 +50,7 @@ def drops(name, called, none) -> Holds:
 
 
 def is_seeded(trial) -> bool:
-    """Whether ranks draw others behind the all-reduce."""
+    """Return whether ranks draw different masks behind the all-reduce."""
     return not torch.equal(trial[0].kept_y[0], trial[1].kept_y[0])
 
 
@@ -82,7 +82,7 @@ def why_again(trial, place) -> str:
 
 
 def common_stream() -> tuple:
-    """What a process draws for y's dropouts alone: the masks of all calls, and the next number."""
+    """Return the masks and the next draw of a process that draws only for y's dropouts."""
     with torch.random.fork_rng():
         torch.manual_seed(COMMON)
         ones = torch.ones(SAMPLES, WIDTH, dtype=torch.float64)

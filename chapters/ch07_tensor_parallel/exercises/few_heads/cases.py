@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -7,7 +7,7 @@ from coursekit.kit import RankCase, Rejection
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import all_waited
 
-SIZE = 2  # of a head
+SIZE = 2  # width of a head
 
 SHARED = ("key_value.weight", "key_value.bias")
 
@@ -19,7 +19,7 @@ def make_case(world, heads, kv_heads):
 
 
 def weight_of(salt, shape):
-    """The same numbers on all ranks; small ones, so that no softmax is nearly 0 or 1."""
+    """Return numbers that are equal on all ranks and so small that no softmax is nearly 0 or 1."""
     drawn = numbers(5, shape, torch.float64, salt)
     return (drawn - drawn.mean()) / 8
 
@@ -42,7 +42,7 @@ def attend(answer, group, case):
     found = {"has": {"query_heads": whole_numbers(layer, "query_heads"), "head": number(layer)}}
     wanted = has(case, dist.get_rank(group), dist.get_world_size(group))
     is_right = torch.tensor(float(found["has"] == wanted))
-    dist.all_reduce(is_right, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
+    dist.all_reduce(is_right, dist.ReduceOp.MIN, group)  # so that no rank waits for others in vain
     if not is_right:
         return found
     x, slope = x_and_slope(heads)
@@ -79,12 +79,12 @@ def gradients(layer) -> dict:
 
 
 def owners(heads, kv_heads) -> list[int]:
-    """The key-value head of each query head, counted one by one."""
+    """Return the key-value head of each query head, counted one by one."""
     return [k for k in range(kv_heads) for _ in range(heads // kv_heads)]
 
 
 def has(case, place, n) -> dict:
-    """By sharing out the query heads one after another."""
+    """Return a rank's heads, with query heads shared out one after another."""
     heads, kv_heads = case.args
     mine = torch.arange(heads).tensor_split(n)[place].tolist()
     return {"query_heads": mine, "head": owners(heads, kv_heads)[mine[0]]}

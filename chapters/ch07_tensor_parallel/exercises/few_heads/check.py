@@ -1,4 +1,4 @@
-"""Attention on more ranks than key-value heads: exercise few_heads. The truth is one process."""
+"""Attention on more ranks than key-value heads: exercise FewHeads. The truth is one process."""
 
 from coursekit.kit import Equals, RankExercise, World, never
 from coursekit.kit.message_costs import SendLimit

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -10,7 +10,7 @@ from .cases import OWN, SHARED, SIZE, has, owners, weight_of, x_and_slope
 
 @cache
 def one_process(heads, kv_heads) -> dict:
-    """What one process finds: the gradients of x, and of each row of the fused matrix."""
+    """Return one process's gradients of x, the fused weight and bias, and the output matrix."""
     width, fused = heads * SIZE, (heads + 2 * kv_heads) * SIZE
     shapes = (fused, width), (fused,), (width, width), (width,)
     x, slope = x_and_slope(heads)
@@ -60,7 +60,10 @@ def wrong_heads(trial, place):
 
 
 def rows(kind, head, heads, kv_heads) -> list[int]:
-    """Rows of the course's fused matrix: the queries of a key, the key, its value, the next one."""
+    """Return a head's rows in the fused matrix, where each key follows its queries.
+
+    A key's value comes right after it, before the queries of the next key.
+    """
     queries = heads // kv_heads
     at = {"query": head % queries, "key": queries, "value": queries + 1}[kind]
     first = ((head // queries if kind == "query" else head) * (queries + 2) + at) * SIZE

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and the right results."""
 
 import torch
 import torch.distributed as dist
@@ -9,16 +9,16 @@ from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import all_waited
 from coursekit.kit.results import RETURNS_NONE
 
-# {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
+# {name: (shape on a rank, dim along which it is cut, or None if every rank has all of it)}
 KINDS = {
     "letters": ((3, 2), 0), "up": ((4, 2), 0), "up_bias": ((4,), 0), "down": ((2, 4), 1),
     "unused": ((5,), 0), "seldom": ((2, 3), 0),
     "norm": ((2,), None), "down_bias": ((2,), None), "scale": ((), None), "frozen": ((3,), None),
 }  # fmt: skip
 
-WITHOUT = ("unused", "frozen")  # have never a gradient; `seldom` has none on the first rank
+WITHOUT = ("unused", "frozen")  # never have a gradient; `seldom` has none on the first rank
 
-FROZEN = ("up_bias", "frozen")  # the first of them after a backward: its gradient is there
+FROZEN = ("up_bias", "frozen")  # the first was frozen after a backward and has a gradient
 
 MODELS = {
     "cut and whole parameters": list(KINDS),
@@ -30,7 +30,7 @@ MODELS = {
 
 
 class Part(nn.Module):
-    """What a rank has of a model, with gradients. `output` is tied to `letters`."""
+    """A rank's part of a model, with gradients; `output` is tied to `letters`."""
 
     def __init__(self, names, place, n):
         super().__init__()
@@ -46,7 +46,7 @@ class Part(nn.Module):
 
 
 def gradient_of(name, place) -> torch.Tensor | None:
-    """Of a cut parameter another one on each rank; its numbers in another order in memory."""
+    """Return a gradient, not contiguous; that of a cut parameter differs on each rank."""
     if name in WITHOUT or (name == "seldom" and place == 0):
         return None
     shape, dim = KINDS[name]
@@ -73,7 +73,10 @@ def measure_norm(answer, group, case):
 
 
 def flat(trial, places, cut, left_out=()) -> list[torch.Tensor]:
-    """The gradients on these places of the parameters that are cut, or are not, or along a dim."""
+    """Return the gradients of some parameters on these places.
+
+    cut  True for parameters that are cut, False for others, or the dims along which they are cut
+    """
     names, dims = MODELS[trial.case.args[0]], {True: (0, 1), False: (None,)}.get(cut, cut)
     chosen = [name for name in names if KINDS[name][1] in dims and name not in left_out]
     found = [gradient_of(name, place) for place in places for name in chosen]

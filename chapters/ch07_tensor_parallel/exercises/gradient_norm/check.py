@@ -1,4 +1,4 @@
-"""The length of a gradient of which each rank has a part. The truth is what torch finds in one."""
+"""The norm of a gradient of which each rank has a part. The truth is torch's norm of the whole."""
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
 from coursekit.kit.results import VIEW

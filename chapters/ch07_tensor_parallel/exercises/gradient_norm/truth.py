@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The results of known mistakes, and the limit of the bytes."""
 
 import math
 
@@ -13,12 +13,12 @@ MISSING = {
     "the first rank has no gradient": "one rank has no gradient here",
 }
 
-PLAIN = (  # words of an error: a number where a tensor is needed
+PLAIN = (  # parts of error messages about a number where a tensor is needed
     "'int' object has no attribute", "'float' object has no attribute",
     "argument 'tensor' must be Tensor",
 )  # fmt: skip
 
-OF_NOTHING = {  # {words of an error where something is missing: what they mean}
+OF_NOTHING = {  # {part of an error message about something missing: diagnosis}
     "non-empty": "nothing can be stacked, or put together, then",
     **dict.fromkeys(PLAIN, "sum() of nothing is the number 0, not a tensor. torch.as_tensor makes "
                            "one of it"),
@@ -33,7 +33,7 @@ NO_GRADIENT = (
 
 
 def norm_of_sums(trial) -> float:
-    """As if parts of a gradient were added up, though they are parts of different numbers."""
+    """Return the norm if the different parts of a gradient were added up, number by number."""
     names = [name for name in MODELS[trial.case.args[0]] if KINDS[name][1] is not None]
     of_names = ([gradient_of(name, place) for place in range(trial.n)] for name in names)
     parts = [[part for part in of if part is not None] for of in of_names]
@@ -56,7 +56,7 @@ def wrong_lengths(trial, place):
     )
 
     def count_as_whole(dim):
-        """As if what is cut along this dim were whole."""
+        """Return the norm if parameters that are cut along this dim counted as whole."""
         cut = flat(trial, range(n), (1 - dim,)) + flat(trial, [place], (dim,))
         return norm_of(cut + rest)
 

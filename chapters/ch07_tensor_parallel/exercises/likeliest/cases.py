@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, their right results, and the code that runs next to the answer."""
 
 import contextlib
 import itertools
@@ -13,13 +13,13 @@ from coursekit.kit.observed_calls import all_waited
 
 LOWEST = -torch.inf
 
-NEAR = 1 + 2.0**-40  # float32 does not tell it from 1
+NEAR = 1 + 2.0**-40  # float32 rounds it to 1
 
-LONG = 300  # tokens of a rank: bfloat16 does not have all numbers from 256 on
+LONG = 300  # tokens of a rank; bfloat16 lacks some whole numbers above 256
 
 
 def make_case(what, *logits, dtype=torch.float32, world=None):
-    """A case: for each rank a list of logits for each sample."""
+    """Return a case; each rank has a list of logits for each sample."""
     tokens = ", ".join(str(len(of_rank[0])) for of_rank in logits)
     kind = str(dtype).removeprefix("torch.")
     return RankCase(world or World(3), (logits, dtype), f" with {tokens} tokens, {kind}, {what}")
@@ -50,7 +50,7 @@ CASES = [
 
 @contextlib.contextmanager
 def mute_native_stderr():
-    """Hide what libraries in C++ print, such as Gloo's words before it aborts; not Python's."""
+    """Hide what C++ libraries print, such as Gloo's message before it aborts, but not Python's."""
     shown, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     how = {"buffering": 1, "errors": "backslashreplace"}
     with open(shown, "w", **how) as python, contextlib.redirect_stderr(python):
@@ -81,7 +81,7 @@ def choose(answer, group, case):
 
 
 def need_tokens(chosen, samples):
-    """Raise `Rejection` unless these are tokens, of whatever value."""
+    """Raise `Rejection` unless these are tokens, whatever their values."""
     if not isinstance(chosen, torch.Tensor):
         why = "every rank is to return the tokens: all go on with them" if chosen is None else ""
         raise Rejection(f"it returned {type(chosen).__name__}", why)
@@ -94,7 +94,7 @@ def need_tokens(chosen, samples):
 
 
 def tokens(trial, place):
-    """The first of the highest logits, in plain Python."""
+    """Return the token of the highest logit, the first of equal ones, in plain Python."""
     parts = [logits_of(trial.case, k).tolist() for k in range(trial.n)]
     rows = [list(itertools.chain(*of_ranks)) for of_ranks in zip(*parts)]
     return torch.tensor([row.index(max(row)) for row in rows])

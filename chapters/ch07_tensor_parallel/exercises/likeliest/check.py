@@ -1,4 +1,4 @@
-"""The likeliest token, where each rank has the logits of some."""
+"""The likeliest token, when each rank has the logits of some tokens."""
 
 from coursekit.kit import Equals, RankExercise, never
 from coursekit.kit.message_costs import SendLimit
@@ -22,7 +22,7 @@ EXERCISE = RankExercise(
     told=lambda trial: ", ".join(map(str, trial[0].chosen.tolist())),
     explain=lambda case, error: IN_A_GROUP if case.is_group else "",
     errors={
-        "SIGABRT": UNEVEN,  # Gloo aborts if more comes than there is room for
+        "SIGABRT": UNEVEN,  # Gloo aborts if a message is longer than its buffer
         "sizes of tensors must match": UNEVEN,
         "Sizes of tensors must match": UNEVEN,
         "must have the same": DTYPE,

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The results of known mistakes, and the limit of the bytes."""
 
 import torch
 
 from .cases import first_of, logits_of, tokens
 
-EACH = 16  # bytes that two numbers take at most
+EACH = 16  # the most bytes that two numbers take
 
 UNEVEN = "ranks have different numbers of tokens: what travels has to be as long on all of them"
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import warnings
 
@@ -11,9 +11,9 @@ from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.forward_backward import autograd_function
 from pedagogy_lib.basics.torch_private import OperatorMode
 
-INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes
+INPUTS, OUTPUTS = 5, 3  # of a rank; no other dim has these sizes
 
-PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mul"}  # that may give A's gradient
+PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mul"}  # operators that may compute the gradient of A
 
 ONCE = (
     "only the gradient of x is a sum over the ranks, and it is summed once: each rank has its own "
@@ -22,7 +22,7 @@ ONCE = (
 
 
 def make_case(leading, has_bias=True, frozen="", world=None):
-    """A case: dims of x before the inputs; and which of "x", "A" and "b" needs no gradient."""
+    """Return a case with these dims of x before the inputs; `frozen` names "x", "A" or "b"."""
     what = ("" if has_bias else ", no b") + (f", {frozen} frozen" if frozen else "")
     return RankCase(
         world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}"
@@ -34,12 +34,12 @@ def is_like_weight(x) -> bool:
 
 
 class Watch(OperatorMode):
-    """Notes in order "begin", "A" where its gradient is computed, and "wait"; other calls, too."""
+    """A record of events: "begin", "A" (its gradient is computed), "wait", and other calls."""
 
     def __init__(self, group, leading):
         super().__init__()
         self.group, self.shape, self.events, self.given = group, [*leading, INPUTS], [], None
-        self.own = False  # whether what goes on is ours
+        self.own = False  # whether the watch's own operations run
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **kwargs or {})
@@ -48,13 +48,13 @@ class Watch(OperatorMode):
         if func.namespace in ("c10d", "_c10d_functional"):
             self.events.append("call")
         name = func.overloadpacket.__name__
-        of_weight = name == "mul" and any(map(is_like_weight, args))  # A itself times something
+        of_weight = name == "mul" and any(map(is_like_weight, args))  # A itself is multiplied
         if name in PRODUCTS and is_like_weight(out) and not of_weight:
-            self.events.append("A")  # or that of one sample: autograd adds them up
+            self.events.append("A")  # or the gradient from one sample, which autograd sums
         return out
 
     def begin(self, x, group=None):
-        """As begin_sum; what is in x meanwhile is of no use to anybody."""
+        """Begin a sum like begin_sum, but fill x with nan until the wait."""
         self.refuse(x, group)
         self.events.append("begin")
         self.own, self.given = True, x.detach().clone()
@@ -74,7 +74,7 @@ class Watch(OperatorMode):
         return wait
 
     def refuse(self, x, group):
-        """Raise `Rejection` unless this is the gradient of x, for the first time, and the group."""
+        """Raise `Rejection` unless the call is the first, with x's gradient and the right group."""
         if not isinstance(x, torch.Tensor):
             raise Rejection(
                 f"begin got {type(x).__name__}", "ctx.begin takes the gradient of x, and the group"
@@ -95,9 +95,9 @@ class Watch(OperatorMode):
 
 
 def operands(place, case):
-    """x, which all have; this rank's weight and bias, and the gradient of its output.
+    """Return x, which is the same on all ranks, and a rank's weight, bias and output gradient.
 
-    That is not contiguous.
+    The output gradient is not contiguous.
     """
     leading, has_bias, frozen = case.args
     draw = lambda k, salt, *shape: numbers(k, shape, torch.float64, salt) / 3  # noqa: E731
@@ -110,10 +110,10 @@ def operands(place, case):
 
 
 def multiply(answer, group, case):
-    """The events of a backward, and the gradients."""
+    """Return the gradients of a backward, and its events."""
     tensors, slope = operands(dist.get_rank(group), case)
     watch = Watch(group, case.args[0])
-    with warnings.catch_warnings():  # x.T of more than 2 dims: it fails afterwards, or is told
+    with warnings.catch_warnings():  # x.T of more than 2 dims fails later, or is diagnosed
         warnings.filterwarnings("ignore", "The use of `x.T`")
         y = autograd_function(answer).apply(*tensors, group, watch.begin)
         with watch:
@@ -121,13 +121,13 @@ def multiply(answer, group, case):
     gradients = pop_gradients(tensors)
     nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
     found = {"nans": nans} | gradients
-    if case.args[2] == "x":  # whether it is summed in vain is left to the answer
+    if case.args[2] == "x":  # the answer may or may not sum an unneeded gradient
         return found
     return found | {"events": watch.events, "given": watch.given}
 
 
 def pop_gradients(tensors) -> dict:
-    """The gradients, which are gone then."""
+    """Return the gradients and set them to None."""
     found = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
     for x in tensors:
         if x is not None:

@@ -1,7 +1,7 @@
-"""A product whose gradient of x is summed while that of A is computed.
+"""A product that sums the gradient of x over the ranks while it computes that of A.
 
-The answer gets a `begin` that hides the sum until it is waited for; and all products are noted. So
-what is demanded of the order of events is seen, not timed.
+The answer gets a `begin` that hides the sum until it is waited for, and all products are noted, so
+that the order of events is observed, not timed.
 """
 
 from coursekit.kit import GROUP, Equals, Holds, RankExercise, World, never

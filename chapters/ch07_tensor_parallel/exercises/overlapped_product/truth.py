@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch.nn.functional as F
 
@@ -13,14 +13,14 @@ NOT_FLAT = (
 
 
 def compute_own_gradients(trial, place) -> dict:
-    """The gradients through a rank's own part alone."""
+    """Return the gradients that come only through a rank's own part."""
     tensors, slope = operands(place, trial.case)
     (F.linear(*tensors) * slope).sum().backward()
     return pop_gradients(tensors)
 
 
 def gradient_of(name) -> Equals:
-    """That of x is a sum over the ranks, those of A and b are each rank's own."""
+    """Return the fact about a gradient: a sum over the ranks for x, the rank's own for A and b."""
 
     def total(trial):
         every = [compute_own_gradients(trial, place)[name] for place in range(trial.n)]

@@ -1,4 +1,4 @@
-"""The way out of the parallel region, to pieces of the sum."""
+"""The exit from the parallel region, to pieces of the sum: exercise ReduceScatter."""
 
 from ..pieces_truth import region
 

@@ -1,15 +1,15 @@
-"""What each rank gets, and the call of the answer."""
+"""The inputs of each rank, and the call of the answer."""
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-WIDTH, HIDDEN, LEAD = 4, 3, (2, 3)  # hidden features of each rank
-CUT = {"down": 1, "up": 0}  # and along which dim
+WIDTH, HIDDEN, LEAD = 4, 3, (2, 3)  # HIDDEN features on each rank
+CUT = {"down": 1, "up": 0}  # the dim along which each cut parameter is cut
 
 
 def block_inputs(n) -> dict:
-    """What one process has: y's slope; and the leaves, beginning with those next to y."""
+    """Return one process's slope of y, and its leaves, starting with those next to y."""
     source = torch.Generator().manual_seed(7)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     return {
@@ -20,7 +20,7 @@ def block_inputs(n) -> dict:
 
 
 def cut_for_rank(tensors, place, n) -> dict:
-    """Cut is what belongs to hidden features."""
+    """Return a rank's tensors: its part of those with hidden features, and all of the others."""
     return {
         name: x.chunk(n, CUT[name])[place].clone() if name in CUT else x
         for name, x in tensors.items()

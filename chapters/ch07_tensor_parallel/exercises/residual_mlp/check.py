@@ -1,4 +1,4 @@
-"""Half a block of a transformer, without a sum in its backward. The truth is one process."""
+"""Half a transformer block without a sum in its backward. The truth is one process."""
 
 from coursekit.kit import RankCase, World
 from coursekit.kit.forward_backward import make_reference_exercise, right

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ PAST = "to x past the MLP"
 
 @cache
 def one_process(n):
-    """y, and all gradients; and what comes through each rank's features alone."""
+    """Return y, all gradients, and the gradients that come through each rank's features alone."""
     leaves = {name: x.requires_grad_() for name, x in block_inputs(n).items()}
     slope, x, bias = leaves.pop("slope").detach(), leaves["x"], leaves["bias"]
     parts = list(zip(leaves["up"].chunk(n), leaves["down"].chunk(n, 1)))
@@ -50,7 +50,7 @@ def one_process(n):
         return dict(zip(leaves, found))
 
     def mix_features(places) -> list[dict]:
-        """If the gradients of the ranks' features at these places are added up."""
+        """Return each rank's gradients if the feature gradients at these places are summed."""
         slopes = sum(torch.autograd.grad((y * slope).sum(), places, retain_graph=True))
         return [back(features, slopes) for features in places]
 
@@ -85,7 +85,13 @@ def gradients_of(trial, place):
     twice = {name: n * wanted[name] for name in CUT}
 
     def combine_gradients(x, norm, factor=1, times=1, residual=1):
-        """wanted, but for x and the norm: what comes through, how often, and how often around."""
+        """Return `wanted` with other gradients of x and of the norm's parameters.
+
+        x, norm   gradients that come through the MLP, with those for x and for the norm
+        factor    multiplies both
+        times     multiplies that of x once more
+        residual  multiplies the gradient of x that comes around the MLP
+        """
         found = {name: factor * norm[name] for name in SHARED}
         return wanted | found | {"x": factor * times * x["x"] + residual * of.slope}
 

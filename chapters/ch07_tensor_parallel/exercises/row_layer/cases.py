@@ -1,15 +1,18 @@
-"""What each rank gets, and the call of the answer."""
+"""The inputs of each rank, and the call of the answer."""
 
 import torch
 import torch.distributed as dist
 
 from coursekit.kit.collective_exercise import numbers
 
-INPUTS, OUTPUTS = 2, 3  # inputs of each rank
+INPUTS, OUTPUTS = 2, 3  # INPUTS of each rank
 
 
 def inputs(rank, lead) -> dict:
-    """lead  the dims of x before its inputs"""
+    """Return a rank's x, weight and bias.
+
+    lead  dims of x before its inputs
+    """
     draw = lambda rank, salt, *shape: numbers(rank, shape, torch.float64, salt) / 3  # noqa: E731
     return {
         "x": draw(rank, 0, *lead, INPUTS),
@@ -19,7 +22,7 @@ def inputs(rank, lead) -> dict:
 
 
 def slope_of(lead):
-    """All ranks have the same slope of y: they compute the same loss from it."""
+    """Return the slope of y, equal on all ranks because they compute the same loss from y."""
     return numbers(0, (*lead, OUTPUTS), torch.float64, 3)
 
 

@@ -1,4 +1,4 @@
-"""A row layer of which each rank adds 1/n of the bias. The truth is one process."""
+"""A row layer in which each rank adds 1/n of the bias. The truth is one process."""
 
 from coursekit.kit import RankCase, World
 from coursekit.kit.forward_backward import make_reference_exercise, right

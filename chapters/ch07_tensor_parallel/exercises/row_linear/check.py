@@ -1,4 +1,4 @@
-"""Some of a linear layer's rows on each rank: exercise row_linear."""
+"""Some of a linear layer's rows on each rank: exercise RowLinear."""
 
 import torch.nn.functional as F
 

@@ -1,10 +1,10 @@
-"""What the cases and the truth share."""
+"""The steps that are tried, and the time that a step takes."""
 
 from coursekit.kit.message_costs import steps_round_ring
 from coursekit.kit.tables import tabulate
 
-# {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
-# (bytes per second, latency in seconds). MORE are tried in the same case
+# {case: (compute_seconds, sums, sum_bytes, n, inside, between)}. A link is the slowest in the ring,
+# (bytes per second, latency in seconds). MORE in check.py adds a step to some of the cases.
 STEPS = {
     "8 GPUs, NVLink or InfiniBand": (0.02, 48, 64_000_000, 8, (4.5e11, 5e-6), (5e10, 2e-5)),
     "2 ranks, a slow network": (0.5, 6, 8_000_000, 2, (2e9, 1e-4), (1.25e8, 1e-3)),
@@ -16,11 +16,11 @@ STEPS = {
 
 @tabulate(lambda: [(*step[:4], link) for step in STEPS.values() for link in step[4:]])
 def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
-    """How long a step takes; what is given replaces a part of it.
+    """Return how long a step takes; each optional argument replaces a part of the formula.
 
     rounds     messages that follow each other in one all-reduce
     in_each    bytes of a message
-    latencies  in one all-reduce
+    latencies  number of latencies in one all-reduce
     """
     rate, latency = link
     rounds = 2 * steps_round_ring(n) if rounds is None else rounds

@@ -1,4 +1,4 @@
-"""How many times as long a step takes whose ring all-reduces leave the node."""
+"""The slowdown of a step whose ring all-reduces leave the node."""
 
 from coursekit.kit import Formula
 
@@ -8,7 +8,7 @@ from .truth import MISTAKES, ratio
 MORE = {
     "2 ranks, a slow network": (0.5, 7, 8_000_000, 5, (2e9, 1e-4), (1.25e8, 1e-3)),
     "no compute at all": (1e-9, 3, 10, 4, (1e10, 0.0), (1e9, 0.0)),
-    "nothing to sum": (0.3, 6, 1_000_000, 1, (1e10, 1e-5), (1e9, 1e-4)),  # with one rank
+    "nothing to sum": (0.3, 6, 1_000_000, 1, (1e10, 1e-5), (1e9, 1e-4)),  # one rank
 }
 
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -13,7 +13,7 @@ def ratio(compute, sums, nbytes, n, inside, between, **parts) -> float:
 
 
 def scale_by_bandwidth(compute, sums, nbytes, n, inside, between) -> float:
-    """As if the sums' share of a step grew as the bandwidth shrinks."""
+    """Return the ratio if the sums' share of a step grew as the bandwidth shrinks."""
     fast = seconds(compute, sums, nbytes, n, inside)
     share = 1 - compute / fast if fast else math.nan
     return 1 - share + share * inside[0] / between[0]
@@ -28,7 +28,7 @@ def count_one_latency(compute, sums, nbytes, n, *links) -> float:
 
 
 def overlap_sums(compute, *work) -> float:
-    """As if the sums went on while it computes."""
+    """Return the ratio if the sums overlapped with the computation."""
     *sizes, inside, between = work
     slow, fast = (max(compute, seconds(0.0, *sizes, link)) for link in (between, inside))
     return slow / fast if fast else math.nan
@@ -41,7 +41,7 @@ def swap_links(compute, sums, nbytes, n, inside, between) -> float:
 
 
 def parts(**make):
-    """A wrong ratio, in which parts are other ones: each from (nbytes, n)."""
+    """Return a function that gives the ratio with other parts, each made from (nbytes, n)."""
 
     def wrong(compute, sums, nbytes, n, inside, between):
         given = {name: function(nbytes, n) for name, function in make.items()}

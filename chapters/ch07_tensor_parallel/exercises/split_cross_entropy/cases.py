@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -9,7 +9,7 @@ from coursekit.kit.observed_calls import Calls, all_waited, note_bypassed, parts
 from coursekit.kit.results import RETURNS_NONE
 from pedagogy_lib.measuring.bytes_of_calls import RULES, tensors_in
 
-UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
+UPSTREAM = 3.0  # the gradient that the loss gets, from backward() of 3 times the loss
 
 
 def draw_normal(*shape):
@@ -30,7 +30,7 @@ def lose(answer, group, case):
     logits, targets = case.args
     part = parts_of(logits, dist.get_world_size(group), -1)[dist.get_rank(group)]
     leaf, given = part.clone().requires_grad_(), make_noncontiguous(targets).clone()
-    mine = leaf * 1  # as a layer gives it
+    mine = leaf * 1  # not a leaf, as the output of a layer
     with measure_answer(), all_waited():
         loss = answer(mine, given, group, logits.shape[-1])
     need_number(loss)
@@ -45,7 +45,7 @@ def lose(answer, group, case):
 
 
 class CallsBack(Calls):
-    """Those of the backward; refuses one that adds up gradients of logits, before ranks mix."""
+    """The calls of a backward; one with a tensor as large as the logits raises `Rejection`."""
 
     def __init__(self, shape):
         super().__init__()

@@ -49,7 +49,7 @@ EXERCISE = RankExercise(
             lambda x: x is None or not x.isnan().any(),
             "the loss is right; the gradient of logits is nan",
             THROUGH_HIGHEST,
-        ),  # amax looks for its result, and finds that of another rank
+        ),  # amax's backward looks for its result and finds another rank's
         Equals("gradient", true_gradient, wrong_gradients, "the gradient of logits"),
         never(
             "backward",

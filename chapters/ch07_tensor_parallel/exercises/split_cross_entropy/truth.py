@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -51,12 +51,12 @@ def wrong_losses(trial, place):
     right, here = log_sum - picked, mine[place]
 
     def pick_foreign(row_of):
-        """If for the tokens of others, too, a logit is picked."""
+        """Return the losses if a logit is picked for other ranks' tokens, too."""
         picks = [part.gather(-1, row_of(r, part)[:, None])[:, 0] for r, part in zip(rows, parts)]
         return right - sum((pick - high) * ~of_rank for pick, of_rank in zip(picks, mine))
 
     def skip_tokens(is_left_out):
-        """If the logit of some of a rank's own tokens is not picked."""
+        """Return the losses if some of a rank's own tokens have no logit picked."""
         left = [of & is_left_out(r, p.shape[-1]) for r, p, of in zip(rows, parts, mine)]
         return right + (picked - high) * sum(left)
 

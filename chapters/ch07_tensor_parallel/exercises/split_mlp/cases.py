@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -7,11 +7,11 @@ from coursekit.kit.observed_calls import all_waited
 from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.torch_private import OperatorMode
 
-LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
+LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # left matrix's index
 
 
 class Multiplications(OperatorMode):
-    """Counts those of numbers in products of matrices: rows x inner x columns of each."""
+    """A counter of the multiplications in matrix products: rows x inner x columns of each."""
 
     def __init__(self):
         super().__init__()
@@ -22,13 +22,13 @@ class Multiplications(OperatorMode):
         name = function.overloadpacket.__name__
         if name in LEFT:
             self.count += result.numel() * args[LEFT[name]].shape[-1]
-        elif name == "mul" and result.dim() > 2:  # a product written out, to be added up
+        elif name == "mul" and result.dim() > 2:  # a product that is written out, before its sum
             self.count += result.numel()
         return result
 
 
 def matrices(samples, width, hidden):
-    """x, a and b, the same on every rank."""
+    """Return x, a and b, which are the same on every rank."""
     source = torch.Generator().manual_seed(hidden)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     return draw(samples, width), draw(width, hidden), draw(hidden, width)

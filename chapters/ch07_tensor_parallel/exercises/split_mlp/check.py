@@ -1,6 +1,7 @@
 """An MLP whose first matrix is cut along the wrong dimension: exercise split_mlp.
 
-The truth is one process. Work is counted in multiplications of matrices, bytes from the calls.
+The truth is one process. Work is counted as multiplications in matrix products, and bytes are
+counted from the calls.
 """
 
 from coursekit.kit import Holds, RankCase, RankExercise, World, never

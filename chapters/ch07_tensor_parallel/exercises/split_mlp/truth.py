@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from .cases import matrices
 
 
 def y_of(trial, place):
-    """p are summands of x a, s are those of y."""
+    """Return the right y and those of mistakes; `p` are summands of x a, and `s` those of y."""
     n, (x, a, b), got = trial.n, matrices(*trial.case.args), [of.y for of in trial]
     y = F.gelu(x @ a) @ b
     p = [x_part @ rows for x_part, rows in zip(x.chunk(n, 1), a.chunk(n))]

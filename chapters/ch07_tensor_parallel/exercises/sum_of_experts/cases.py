@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -9,7 +9,7 @@ from pedagogy_lib.basics.units import brief
 
 SAMPLES, WIDTH, FEATURES = 4, 3, 5
 
-BEFORE = {  # what may stand before the sum: and its derivative, from its result
+BEFORE = {  # {operation before the sum: (function, its derivative, from its result)}
     "relu": (torch.relu, lambda h: (h > 0).double()),
     "sigmoid": (torch.sigmoid, lambda h: h * (1 - h)),
     "exp": (torch.exp, lambda h: h),
@@ -18,7 +18,7 @@ BEFORE = {  # what may stand before the sum: and its derivative, from its result
 
 
 def expert_inputs(rank):
-    """The same x on all ranks, this rank's matrix, and the slope of the sum."""
+    """Return x, which is the same on all ranks, the rank's matrix, and the slope of the sum."""
     shapes = {0: (SAMPLES, WIDTH), 10 + rank: (WIDTH, FEATURES), 1: (SAMPLES, FEATURES)}
     return [
         torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
@@ -38,11 +38,11 @@ def try_expert(answer, group, case):
     def call():
         y = answer.apply(part)
         noted.append(isinstance(y, torch.Tensor) and y.data_ptr() != part.data_ptr())
-        noted.append(not torch.equal(part.detach(), as_it_was))  # it may be put back later
+        noted.append(not torch.equal(part.detach(), as_it_was))  # now, as it may be put back later
         return y
 
     found = run_both_ways(call, {"its matrix": a}, slope)
     found |= {"argument": part.detach(), "is_copy": noted[0]}
-    if case.args == ("nothing",):  # after relu it has done more: a gradient is wrong
+    if case.args == ("nothing",):  # after the others, it makes a gradient wrong
         found["overwritten"] = noted[1] or not torch.equal(part.detach(), as_it_was)
     return found

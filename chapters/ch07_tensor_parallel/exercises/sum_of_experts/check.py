@@ -1,4 +1,4 @@
-"""An all-reduce that overwrites what autograd still needs: exercise sum_of_experts."""
+"""An all-reduce that overwrites a tensor that autograd still needs: exercise SumOfExperts."""
 
 from coursekit.kit import RankCase, RankExercise, World, never
 from coursekit.kit.forward_backward import HANG, NOT_CONSTANT, right

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from pedagogy_lib.basics.closeness import format_gap
 
@@ -8,7 +8,7 @@ CHANGED = "the argument is changed in place, and somebody may still need it"
 
 
 def parts_of(trial) -> list:
-    """What comes before the sum, of all ranks."""
+    """Return the summands of all ranks."""
     before, _ = BEFORE[trial.case.args[0]]
     return [before(x @ a) for x, a, _ in map(expert_inputs, range(trial.n))]
 
@@ -52,7 +52,7 @@ def gradients_of(trial, place):
 
 
 def gates(trial, place) -> str:
-    """Where a gradient passes a relu that is 0: of a rank's matrix, whose sum is right."""
+    """Return how wrong a matrix's gradient is, and in how many places it passes a closed relu."""
     got, own = trial[place].gradients["its matrix"], parts_of(trial)[place]
     told = f"the sum is right on {trial.who(place)}, the gradient of its matrix is "
     if got is None:

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ from coursekit.kit.observed_calls import all_waited
 class ToyModel(nn.Module):
     """A model with each kind of parameter: cut along one dim or the other, whole, tied, frozen.
 
-    Those of `unused` and the frozen one get no gradient.
+    The parameters of `unused` and the frozen one get no gradient.
     """
 
     def __init__(self):
@@ -57,7 +57,7 @@ def sum_on_rank(answer, group, case):
 
 
 def gradient_of(name, place, case) -> torch.Tensor | None:
-    """What a rank has in the beginning."""
+    """Return a rank's gradient before the call."""
     if name in WITHOUT:
         return None
     gradient = numbers(place, SHAPES[name], torch.float64, list(SHAPES).index(name)) / 3
@@ -65,5 +65,5 @@ def gradient_of(name, place, case) -> torch.Tensor | None:
 
 
 def is_turned(case, name) -> bool:
-    """Whether a gradient is not contiguous; in the first case they all are."""
+    """Return whether a gradient is not contiguous; in the first case, all are contiguous."""
     return case != CASES[0] and len(SHAPES[name]) > 1

@@ -1,4 +1,4 @@
-"""Gradients of what is whole on every rank, after a backward of pieces."""
+"""Gradients of parameters that every rank has whole, after a backward of pieces."""
 
 from coursekit.kit import Equals, RankExercise, never
 from coursekit.kit.message_costs import SendLimit

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from pedagogy_lib.basics.closeness import close
 
@@ -12,7 +12,10 @@ def is_whole(name) -> bool:
 
 
 def sums(trial, place, is_meant=is_whole, result=sum) -> dict:
-    """The rank's own gradients; of those that are meant, the result of all ranks'."""
+    """Return a rank's gradients, where `result` replaces those that is_meant(name) selects.
+
+    result  takes the gradients of all ranks
+    """
     every = {name: [gradient_of(name, k, trial.case) for k in range(trial.n)] for name in CUT_DIMS}
     return {name: result(of) if is_meant(name) and name not in WITHOUT else of[place]
             for name, of in every.items()}  # fmt: skip
@@ -49,7 +52,7 @@ def wrong_sums(trial, place):
 
 
 def forgotten(trial, place, own, right) -> dict:
-    """Only where some are not contiguous: the others were right before."""
+    """Return the mistake of a sum left in a copy, for cases with non-contiguous gradients."""
     names = [name for name in CUT_DIMS if is_whole(name) and is_turned(trial.case, name)
              and name not in WITHOUT]  # fmt: skip
     return {
@@ -64,7 +67,7 @@ def list_before_unused() -> list[str]:
 
 
 def find_left_out(trial, place, own, right) -> dict:
-    """What is to be said of some that are not added up on any rank, or should not be."""
+    """Return the diagnosis if gradients are not summed, or those of cut parameters changed."""
     wrong = [name for name in CUT_DIMS
              if not all(close(of.after[name], sums(trial, k)[name])
                         for k, of in enumerate(trial))]  # fmt: skip
@@ -79,6 +82,6 @@ def find_left_out(trial, place, own, right) -> dict:
 
 
 def bytes_of_sums(trial):
-    """Zeros may travel for what has no gradient."""
+    """Return the bytes of the sums, in which zeros may travel for missing gradients."""
     each = {name: p.nbytes for name, p in ToyModel().named_parameters() if is_whole(name)}
     return 2 * (trial.n - 1) * sum(each.values()) / trial.n

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ from coursekit.kit.observed_calls import all_waited, note_bypassed
 from coursekit.kit.rank_trials import IN_A_GROUP
 from coursekit.kit.results import RETURNS_NONE
 
-TOKENS = 10  # never shared out evenly among three
+TOKENS = 10  # three ranks cannot have equal parts
 
 TABLE = torch.arange(1.0, 3 * TOKENS + 1, dtype=torch.float64).view(TOKENS, 3) / 3
 
@@ -18,7 +18,7 @@ ALL = torch.tensor([[3, 9, 0, 4, 3, 8], [7, 6, 5, 2, 1, 9]])
 
 
 class Exit:
-    """A `leave` that notes what a rank adds, and gives the right sum, whatever that is."""
+    """A `leave` that notes what a rank adds, and returns the right sum whatever that is."""
 
     def __init__(self, group, tokens):
         self.group, self.whole, self.shares = group, F.embedding(tokens, TABLE), []
@@ -58,7 +58,7 @@ def embed(answer, group, case):
 
 
 def slope(tokens):
-    """A gradient of the output: another one for each number, the same on every rank."""
+    """Return a gradient of the output, different for each number and equal on all ranks."""
     numbers = torch.arange(1.0, 3 * tokens.numel() + 1, dtype=torch.float64)
     return numbers.view(*tokens.shape, 3) / 3
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -49,7 +49,7 @@ def gradient(trial, place):
 
 
 def list_wrong_rows(trial, place) -> dict:
-    """{mistake: which of this rank's rows it takes for each token; `size` for zeros}."""
+    """Return {mistake: the rank's row that it takes for each token; `size` for zeros}."""
     parts, tokens = parts_of(TABLE, trial.n), torch.arange(TOKENS)
     size, first = len(parts[place]), sum(map(len, parts[:place]))
     row, other = tokens - first, tokens - place * size

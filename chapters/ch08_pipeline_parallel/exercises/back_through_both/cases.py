@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from ..stage.cases import draw
 
 @dataclass(frozen=True)
 class Case:
-    """Names of what the two slices do, and the length of their tensors."""
+    """A case: the names of the two slices' functions, and the length of their tensors."""
 
     first: str
     second: str
@@ -27,12 +27,12 @@ class Case:
 
 
 def share_hidden(x):
-    """An output and a key that share more than x."""
+    """Return an output and a key that are both computed from one hidden tensor and x."""
     hidden = torch.tanh(x)
     return 2 * hidden * x, hidden + x**2
 
 
-FIRST = {  # name: in words, the function
+FIRST = {  # {name: (in words, the function)}
     "plain": ("y1 = 2 x1 and key = 3 x1", lambda x: (2 * x, 3 * x)),
     "shared": ("y1 and key of one hidden tensor", share_hidden),
     "apart": ("y1 = x1² and key = -x1", lambda x: (x**2, -x)),
@@ -54,7 +54,7 @@ CASES = [
 
 
 def make_inputs(case) -> SimpleNamespace:
-    """The inputs, and the slopes of both outputs; of the first case those of the example."""
+    """Return the inputs and both outputs' slopes; the first case has those of the example."""
     if case == CASES[0]:
         x1, x2, slope1, slope2 = (torch.tensor([v]).double() for v in (1.0, 5.0, 4.0, 2.0))
     else:
@@ -68,7 +68,7 @@ def run_both_passes(answer, place, case):
     of, passes = make_inputs(case), []
 
     def first(x):
-        begun = x * 1.0  # once in each pass through the graph
+        begun = x * 1.0  # its hook runs once per pass through the graph
         if begun.requires_grad:
             begun.register_hook(lambda gradient: passes.append("first"))
         y, key = FIRST[case.first][1](begun)

@@ -1,6 +1,6 @@
-"""Two slices, and a key of the first one that the second one looks at.
+"""The backward of two slices, the second of which looks at a key of the first.
 
-What the truth is: both slices in one graph, without a leaf between them, gone through once.
+The truth is one backward through a graph of both slices, without a leaf between them.
 """
 
 from coursekit.kit import Equals, never

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -11,7 +11,7 @@ LISTS = (
 
 
 class Parts:
-    """Both slices in one graph: what x1 and x2 get of any gradients of y1, the key, and y2."""
+    """One graph of both slices: the gradients of x1 and x2 for any gradients of y1, key and y2."""
 
     def __init__(self, case):
         self.of = make_inputs(case)
@@ -26,7 +26,7 @@ class Parts:
         return self.grad(self.made, self.x1, gradient)
 
     def second(self, gradient):
-        """What arrives at the key, and at x2."""
+        """Return the gradients of the key and of x2, given the gradient of y2."""
         return self.grad(self.y2, self.made, gradient), self.grad(self.y2, self.x2, gradient)
 
     def grad(self, y, x, gradient):

@@ -1,11 +1,11 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import random
 from contextlib import suppress
 
 from coursekit.kit.results import outcome_of
 
-LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misconceptions apart
+LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first distinguish misconceptions
     "the last one takes longest": [([1, 2, 1, 2, 3, 9], 3)],
     "the first one takes longest": [([9, 1, 1, 1, 1, 1], 3)],
     "one long one in the middle": [([2, 2, 2, 11, 2, 2, 2], 4)],
@@ -17,15 +17,15 @@ LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misc
     ],
 }  # fmt: skip
 
-RANDOM = 60  # lists more, of up to 8 layers
+RANDOM = 60  # number of further lists, of up to 8 layers
 
 TOO_FEW = [([1, 2], 3), ([], 1)]
 
-LAYERS, STAGES = 60, 10  # of the large list: a thousand million cuts and more
+LAYERS, STAGES = 60, 10  # of the large list, which has over a thousand million cuts
 
 
 def random_lists():
-    """The second half of them of fractions, whose sums are exact, too."""
+    """Yield (seconds of layers, stages); the second half has fractions, whose sums are exact."""
     chance = random.Random(8)
     for number in range(RANDOM):
         seconds = [chance.choice((0, 1, 2, 3, 5, 8)) for _ in range(chance.randint(2, 8))]
@@ -49,7 +49,7 @@ def share_out(answer, lists):
 
 
 def parse_sizes(value):
-    """A list of whole numbers, or a text that shows what else was returned."""
+    """Return a list of whole numbers, None for None, or the text of any other value."""
     with suppress(TypeError, ValueError, RuntimeError):
         sizes = value.tolist() if hasattr(value, "tolist") else list(value)
         if all(int(size) == size for size in sizes):

@@ -1,6 +1,6 @@
-"""Layers shared out to stages. Times are whole numbers, or eighths, so that sums are exact.
+"""The division of layers among stages. Times are whole numbers or eighths, so sums are exact.
 
-The truth is the lowest number of seconds that is enough for each stage, whatever the sizes are.
+The truth is the lowest limit on a stage's seconds that can be kept, by whatever sizes.
 """
 
 from coursekit.kit import RankExercise, complains

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -10,7 +10,7 @@ from pedagogy_lib.basics.errors import HangError
 
 from .cases import LAYERS, LISTS, large_list, random_lists
 
-SECONDS = 1.0  # for all lists together; a rank that computes gets three times that
+SECONDS = 1.0  # for all lists together; a rank that is computing gets three times as long
 
 EVERY_CUT = (
     "there are more than a thousand million cuts, and what is best for the layers from the k-th "
@@ -42,7 +42,7 @@ ERRORS = {
 
 @dataclass(frozen=True)
 class BalanceResult:
-    """A list that was shared out: what came of it, and whether it is another one afterwards."""
+    """The outcome for one list of layers, and whether the answer has changed that list."""
 
     seconds: list[float]
     stages: int
@@ -64,14 +64,14 @@ def times_of(seconds, sizes) -> list[float]:
 
 
 def calls() -> list[tuple]:
-    """All lists, as they are and sorted."""
+    """Return the arguments of each call: every list as it is, and sorted."""
     given = [*(call for some in LISTS.values() for call in some), *random_lists(), large_list()]
     return [(of, stages) for seconds, stages in given for of in (seconds, sorted(seconds))]
 
 
 @tabulate(calls)
 def lowest_limit(seconds, stages) -> float:
-    """The lowest number of seconds that is enough for each stage: what some layers take."""
+    """Return the lowest limit that all stages can keep: the seconds of some consecutive layers."""
     limits = {sum(seconds[a:b]) for a, b in combinations(range(len(seconds) + 1), 2)}
     enough = (limit for limit in sorted(limits) if limit >= max(seconds))
     return next(limit for limit in enough if stages_needed(seconds, limit) <= stages)
@@ -125,7 +125,7 @@ def faults(shared):
 
 
 def has_fractions(seconds) -> bool:
-    """So it is only in a list after those of whole numbers."""
+    """Return whether some time is a fraction, as only in lists after those of whole numbers."""
     return any(second % 1 for second in seconds)
 
 
@@ -176,16 +176,16 @@ def even(layers, stages) -> list[int]:
 
 
 def least_squares(seconds, stages) -> list[int]:
-    """By trying all cuts."""
+    """Return the sizes with the smallest sum of squared times, found by trying all cuts."""
     ends = ((0, *of, len(seconds)) for of in combinations(range(1, len(seconds)), stages - 1))
     cuts = ([end - begin for begin, end in pairwise(of)] for of in ends)
     return min(cuts, key=lambda sizes: sum(time**2 for time in times_of(seconds, sizes)))
 
 
 def fill_to_mean(seconds, stages, over) -> list[int]:
-    """Stages that are filled one after another up to the mean: just over it, or not.
+    """Fill stages one after another up to the mean time, and return their sizes.
 
-    Each leaves a layer for every stage behind it.
+    Each stage leaves a layer for every later one, and exceeds the mean only if `over` is 1.
     """
     sizes, mean, at = [], sum(seconds) / stages, 0
     for stage in range(stages - 1):
@@ -209,7 +209,7 @@ def report_cut(trial) -> str:
 
 
 def explain_timeout(case, error):
-    """Raise `Wrong` for an answer that was stopped: nobody can give check() a larger timeout."""
+    """Raise `Wrong` for an answer that was stopped, because check() takes no larger timeout."""
     if isinstance(error, HangError):
         at = error.waits[0] and f"\n  at {error.waits[0]}"
         what = f"it is too slow, and was stopped while still at work{at or ''}"

@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""Data and functions that the cases and the truth share."""
 
 from coursekit.kit.tables import tabulate
 

@@ -1,4 +1,4 @@
-"""The best size of a micro-batch."""
+"""The size of a micro-batch with which a step is shortest."""
 
 from coursekit.kit import Formula
 

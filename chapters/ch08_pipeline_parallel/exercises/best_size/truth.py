@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import list_valid_sizes, step_seconds
 
 
 def best(seconds_of, samples, stages) -> int:
-    """Of the sizes that are allowed, by trying all of them."""
+    """Return the allowed size with the shortest step, found by trying all of them."""
     times = {
         s: step_seconds(seconds_of, samples, stages, s)
         for s in list_valid_sizes(seconds_of, samples)
@@ -13,13 +13,13 @@ def best(seconds_of, samples, stages) -> int:
 
 
 def best_with(seconds_of, samples, idle) -> int:
-    """With the shortest step, if it were so many micro-batches longer."""
+    """Return the size with the shortest step if the bubble took `idle` micro-batches."""
     sizes = list_valid_sizes(seconds_of, samples)
     return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
 
 
 def scale_by_share(seconds_of, samples, stages, size) -> float:
-    """The ideal time, and as large a part of it as the bubble is of the whole."""
+    """Return the ideal time times 1 plus the bubble's share of the whole step."""
     m = samples / size
     return m * seconds_of[size] * (1 + (stages - 1) / (m + stages - 1))
 

@@ -1,3 +1,3 @@
-"""What the cases and the truth share."""
+"""A value that the cases and the truth share."""
 
-ANY = None  # in the place of a number of which a mistake says nothing
+ANY = None  # replaces a number about which a mistake says nothing

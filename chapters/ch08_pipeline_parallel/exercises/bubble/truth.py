@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -12,7 +12,10 @@ def right(p, m) -> list[float]:
 
 
 def wrong_are(sentence, shares=(), ideals=()) -> list:
-    """A mistake in one of the two numbers: functions of i idle turns, p stages, m micro-batches."""
+    """Return mistakes in one of the two numbers, each with the same sentence.
+
+    shares, ideals  wrong formulas for either number, of i idle turns, p stages, m micro-batches
+    """
     functions = [lambda p, m, f=f: [f(p - 1, p, m), ANY] for f in shares]
     functions += [lambda p, m, f=f: [right(p, m)[0], f(p - 1, p, m)] for f in ideals]
     return [(sentence, function) for function in functions]
@@ -56,7 +59,7 @@ MISTAKES = [
     *wrong_are("each rank is idle for stages - 1 turns: the first one waits at the end, the "
                "last one at the beginning, and the others at both. It is no mean of these",
                [lambda i, p, m: i / 2 / (m + i / 2)]),
-    # The first case tells it: a 0 that comes later means something else.
+    # The first case shows this mistake. A 0 in a later case has another cause.
     *wrong_are("// cuts off what comes after the point: divide with /",
                [lambda i, p, m: i // (m + i) if i < m else math.nan],
                [lambda i, p, m: i // m if i < m else math.nan]),

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 
@@ -13,9 +13,9 @@ from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 
 SIZES = {"1 number": (1,), "1 MB": (250, 500)}
 
-TIMES = 2  # with other numbers: what the first leaves behind would show in the second
+TIMES = 2  # each with other numbers, so that the second shows what the first left behind
 
-SPENT, EMPTY = -1.0, -2.0  # what `outgoing` is overwritten with; what is in `incoming` before
+SPENT, EMPTY = -1.0, -2.0  # `outgoing` after an exchange; `incoming` before it
 
 IN_TURN = RankCase(
     World(2), ("in turn",), ", where messages of a pair take turns, as on NCCL (emulated)"
@@ -25,7 +25,7 @@ CASES = [RankCase(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]] + [IN_TU
 
 
 class Messages(Requests):
-    """Refuses what is no message: nobody else would join it."""
+    """A record of messages that refuses other calls, which the other ranks would not join."""
 
     def judge(self, call, args):
         if call.name not in ("send", "recv"):
@@ -37,7 +37,7 @@ class Messages(Requests):
 
 
 def exchange_often(answer, group, case):
-    """On a rank of a pair: what came of each exchange; of many numbers, the sums of their rows."""
+    """Run all exchanges on a rank of a pair; return the findings, tensors as sums of rows."""
     rank = dist.get_rank()
     (peer,) = set(case.ranks) - {rank}
     found = {"begun": [], "changed": [], "incoming": {}, "returned": {}, "messages": 1}

@@ -1,4 +1,4 @@
-"""Two ranks that send to each other, and wait for ever: on Gloo, or where messages take turns."""
+"""Two ranks that send to each other and hang, on Gloo or where messages take turns."""
 
 from coursekit.kit import Equals, Holds, RankExercise, never
 from coursekit.kit.collective_exercise import RAISED

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -6,9 +6,9 @@ from pedagogy_lib.basics.errors import HangError
 
 from .cases import CASES, EMPTY, IN_TURN, exchanges, message
 
-TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once
+TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds, but wrong ones hang, more than once
 
-HANGS = {  # what both ranks of a pair wait in: what that means
+HANGS = {  # {the call in which both ranks of a pair wait: the diagnosis}
     "send": "both ranks wait in send. With Gloo a send is over when the other side receives, and "
     "that side has come no further than its own send",
     "recv": "both ranks wait for a message, and neither gets as far as its own send. One of them "
@@ -52,7 +52,7 @@ def why_it_hangs(case, error) -> str:
             "the two ranks call send and receive in opposite orders"
         )
     places = [error.waits[rank] for rank in case.ranks]
-    if None in places:  # it is done
+    if None in places:  # one rank has returned
         return "one side has returned, and the other one waits: each send needs its receive"
     doing = {place.or_in_wait().operation for place in places}
     if len(doing) == 1 and case != CASES[0]:

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from ..unflushed import try_stage
 
 @dataclass(frozen=True)
 class LabClass:
-    """A class of a cell, and the lab whose class it is derived from."""
+    """A class from a notebook's cell, and the lab that has its base class."""
 
     make: Callable
     lab: object

@@ -1,4 +1,4 @@
-"""Versions of the weights that are all the same memory."""
+"""Versions of the weights that all use the same memory."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import RankExercise, Wrong

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -12,7 +12,7 @@ KEPT = (
 
 
 def overwrite_weights(place) -> list[dict]:
-    """The weights after each update if there is but one memory for all versions."""
+    """Return the weights after each update if all versions use the same memory."""
     leaves = {name: w.clone().requires_grad_() for name, w in weights_of(place).items()}
     totals, found = {}, []
     for kind, i, _ in actions_of(SCRIPTS[place]):

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import contextlib
 from dataclasses import dataclass
@@ -19,17 +19,17 @@ NAMES = "weight", "bias"
 
 @dataclass(frozen=True)
 class Layer:
-    """What is tried: a layer, and what goes through it.
+    """A case: a layer, its inputs and the gradients of its outputs.
 
-    lead     dimensions of x before its inputs
-    bias     whether there is one
-    frozen   what has no gradient: "x", "weight", "bias"
+    lead     the sizes of x before its last dimension
+    bias     whether the layer has a bias
+    frozen   the tensor that requires no gradient, if any: "x", "weight" or "bias"
     uses     how often the same weight is used, each time with another x
     reverse  whether the functions in `later` are called from the last to the first
-    before   whether the weights have a gradient already
-    turned   whether x and the gradient that comes in lie in memory in another order
-    hooked   whether hooks are at work that give back other tensors than those that were saved,
-             as a memory meter or an offloading to the CPU has them
+    before   whether the weights already have a gradient
+    turned   whether x and the gradient of the output are in another memory order
+    hooked   whether hooks replace the saved tensors by other ones, as those of a memory meter or
+             of offloading to the CPU do
     """
 
     lead: tuple[int, ...] = (5,)
@@ -42,7 +42,7 @@ class Layer:
     hooked: bool = False
 
     def weights(self) -> dict:
-        """{name: weight}, None for a bias that is not there."""
+        """Return {name: weight}, with None for a missing bias."""
         made = [draw(1, OUTPUTS, INPUTS), draw(2, OUTPUTS) if self.bias else None]
         found = dict(zip(NAMES, made))
         for name, weight in found.items():
@@ -57,7 +57,7 @@ class Layer:
         return [x.requires_grad_(self.frozen != "x") for x in made]
 
     def slopes(self) -> list:
-        """The gradients of the outputs."""
+        """Return the gradients of the outputs."""
         return [self.draw(20 + k, OUTPUTS) for k in range(self.uses)]
 
     def draw(self, seed, width):
@@ -71,7 +71,7 @@ class Layer:
 
 
 def use(answer, place, case):
-    """Forward and backward of an answer; then what is in `later` is called."""
+    """Run an answer's forward and backward, then the functions in `later`; return the findings."""
     (layer,), later, found = case.args, [], {"failed": None}
     weights, xs = layer.weights(), layer.xs()
     with layer.hooks():
@@ -101,7 +101,7 @@ def use(answer, place, case):
 
 
 def gradients_in(weights) -> dict:
-    """Copies of them, as they are now."""
+    """Return copies of the weights' current gradients, by name."""
     some = {name: w.grad for name, w in weights.items() if w is not None}
     return {name: None if slope is None else slope.clone() for name, slope in some.items()}
 

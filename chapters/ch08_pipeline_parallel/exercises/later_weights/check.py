@@ -1,4 +1,4 @@
-"""A linear layer whose weights get their gradients later. The truth is F.linear."""
+"""A linear layer whose weights' gradients are computed later. The truth is F.linear."""
 
 from coursekit.kit import Equals, never
 from coursekit.kit.single_rank import Alone, LocalExercise

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +45,7 @@ ERRORS = {
 
 
 def right(trial) -> tuple[list, list, dict]:
-    """Outputs, the gradients of each x, and {name: what each use adds to the gradient}."""
+    """Return the outputs, the gradients of each x, and {name: [what each use adds to it, …]}."""
     (layer,) = trial.case.args
     xs, weights = layer.xs(), layer.weights()
     some = {name: w for name, w in weights.items() if w is not None}
@@ -66,7 +66,7 @@ def no_bias(trial, place):
 
 
 def expect_weight_gradients(trial, place, of_uses=sum):
-    """What was there before, and what the uses add."""
+    """Return the initial gradients plus those that the uses add, combined by `of_uses`."""
     found = read_initial_gradients(trial, place)
     for name, parts in right(trial)[2].items():
         if None not in parts:
@@ -76,7 +76,7 @@ def expect_weight_gradients(trial, place, of_uses=sum):
 
 def wrong_weights(trial, place):
     (layer,), old = trial.case.args, read_initial_gradients(trial, place)
-    last = 0 if layer.reverse else -1  # of the functions that are called
+    last = 0 if layer.reverse else -1  # the function that is called last
     alone = {name: of[last] for name, of in right(trial)[2].items() if None not in of}
     nothing = (
         "saved_tensors may give another tensor than the parameter, and the gradient went there. "

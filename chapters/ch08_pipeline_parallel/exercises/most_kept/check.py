@@ -1,4 +1,4 @@
-"""How many micro-batches a rank keeps."""
+"""The highest number of micro-batches that a rank keeps at a time."""
 
 from coursekit.kit import Formula
 

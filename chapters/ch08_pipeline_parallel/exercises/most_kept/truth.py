@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import accumulate, groupby
 
 
 def most(row) -> int:
-    """After each action: what has gone forward on a chunk, and has not been released there."""
+    """Return the most forwards, after any action, that are not yet released on their chunk."""
     done = [row[:n] for n in range(len(row) + 1)]
     released = [{action[1:] for action in before if action.kind in "BW"} for before in done]
     return max(
@@ -18,20 +18,20 @@ def highest_at_end(row) -> int:
 
 
 def highest(frees):
-    """The most that are kept, if actions of these kinds free one each."""
+    """Return a count of the most kept at a time, if actions of these kinds free one each."""
     return lambda row: max(
         accumulate(((a.kind == "F") - (a.kind in frees) for a in row), initial=0)
     )
 
 
 def count_at_releases(row) -> int:
-    """The most that are kept at a moment at which one is released."""
+    """Return the most micro-batches kept at a moment when one is released."""
     kept = list(accumulate((a.kind == "F") - (a.kind in "BW") for a in row))
     return max((n + 1 for n, a in zip(kept, row) if a.kind in "BW"), default=0)
 
 
 def numbers_kept(row) -> int:
-    """The most different micro-batches, if the first backward of one frees it in all chunks."""
+    """Return the most different micro-batches, if one's first backward frees it in all chunks."""
     kept, most = set(), 0
     for kind, i, _ in row:
         kept = kept | {i} if kind == "F" else kept - {i} if kind in "BW" else kept
@@ -40,13 +40,13 @@ def numbers_kept(row) -> int:
 
 
 def chunks_alone(row) -> list[int]:
-    """The most that are kept of each chunk by itself."""
+    """Return the most micro-batches kept on each chunk by itself."""
     chunks = {action.chunk for action in row}
     return [most([action for action in row if action.chunk == chunk]) for chunk in chunks] or [0]
 
 
 def count_by_removal(row) -> int:
-    """numbers_kept, by removing what has to be there."""
+    """Count as `numbers_kept` does, but raise KeyError for a release of a missing micro-batch."""
     kept, most = set(), 0
     for kind, i, _ in row:
         kept.add(i) if kind == "F" else kept.remove(i) if kind in "BW" else None
@@ -55,7 +55,7 @@ def count_by_removal(row) -> int:
 
 
 def count_at_starts(row) -> int:
-    """The most that are kept when an action begins."""
+    """Return the most micro-batches kept when an action begins."""
     return most(row[:-1])
 
 
@@ -75,7 +75,7 @@ BY_NUMBER = (
 
 
 def runs(row) -> list[int]:
-    """How many forwards follow each other, each time."""
+    """Return the length of each run of consecutive forwards."""
     kinds = [list(run) for _, run in groupby(action.kind for action in row)]
     return [len(run) for run in kinds if run[0] == "F"] or [0]
 

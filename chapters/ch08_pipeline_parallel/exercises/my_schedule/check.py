@@ -14,13 +14,13 @@ WORK = 3.0  # a forward and both halves of a backward take 1 each
 
 
 def count_owed(row) -> list[int]:
-    """After each action of a row: how many W could be done."""
+    """Return how many W could be done after each action of a row."""
     kinds = [kind for kind, *_ in row]
     return [kinds[: k + 1].count("I") - kinds[: k + 1].count("W") for k in range(len(kinds))]
 
 
 def idle_with_work(timeline):
-    """(rank, action, how long) of the first one that a rank waits for, though it could do a W."""
+    """Return (rank, action, duration) of the first wait in which a rank could do a W, or None."""
     for rank, (row, spans) in enumerate(zip(timeline.rows, timeline.spans)):
         owed = count_owed(row)
         for k in range(1, len(row)):
@@ -86,7 +86,7 @@ SIGNS = [
 
 @dataclass(frozen=True, eq=False)
 class Contest(Schedule):
-    """Any schedule that is short enough, and keeps little enough."""
+    """An exercise for any schedule that is short enough and keeps few enough micro-batches."""
 
     def examine(self, answer):
         for case, sizes in self.cases.items():

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from ..actions import Action
 
 
 def build_row(rank, ranks, m):
-    """A text of kinds, each with the next micro-batch of its own count."""
+    """Return a rank's row from a text of kinds, each of which counts its own micro-batches."""
     after, steady = ranks - 1 - rank, m - ranks + 1
     kinds = "F" * after + "FI" * rank + "FIW" * steady + "IW" * after + "W" * rank
     return [Action(kind, kinds[:k].count(kind)) for k, kind in enumerate(kinds)]
@@ -28,7 +28,7 @@ def defer_weight_halves(rank, ranks, m):
 
 
 def put_off(how_far):
-    """1F1B in halves, where a rank puts W off by so many micro-batches."""
+    """Return 1F1B in halves, where a rank puts W off by how_far(rank, ranks) micro-batches."""
 
     def schedule(rank, ranks, m):
         off = min(how_far(rank, ranks), m)
@@ -42,7 +42,7 @@ def put_off(how_far):
 
 
 def defer_after_forwards(rank, ranks, m):
-    """W at once in the steady part, and then all first halves before the W that are left."""
+    """Return a row with W at once in the steady part, and then every I before the remaining W."""
     row = pair_halves(rank, ranks, m)
     cut = row.index(Action("F", m - 1))
     return row[: cut + 1] + sorted(row[cut + 1 :], key=lambda action: action.kind == "W")

@@ -6,18 +6,18 @@ from .truth import ALL_MISTAKES, truth
 
 
 def first_off(back) -> int:
-    """Up to where backwards come in order."""
+    """Return the index of the first backward out of order, or the number of backwards."""
     return next((k for k, i in enumerate(back) if i != k), len(back))
 
 
 def is_reversed(back, m) -> bool:
-    """Whether they come in order, and then the rest in the opposite order."""
+    """Return whether backwards are in order first, and the rest in the opposite order."""
     k = first_off(back)
     return k < m and back[k:] == [*range(m - 1, k - 1, -1)]
 
 
 def next_backward(of) -> str:
-    """What a rank has done when it does a wrong one."""
+    """Describe the backwards that a rank has done before its first wrong one."""
     k = next(k for k in map(first_off, of.B) if k < of.m)
     done = ("none is", "B0 is")[k] if k < 2 else f"B0 to B{k - 1} are"
     return (

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from ..actions import make_memory_schedule
 
@@ -8,7 +8,7 @@ ONE_TOO_MANY = (
     make_memory_schedule(lambda rank, ranks, m: ranks - rank + 1),
 )
 
-# Of whatever is to be in order, and keep as little as 1F1B does.
+# Mistakes in any schedule that has to be in order and keep as little as 1F1B does.
 MISTAKES = [
     (
         "one forward too few comes before the first backward, and the ranks wait for each other. "

@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""Data and functions that the cases and the truth share."""
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +24,7 @@ EQUAL_SHARES = (
 
 
 def batch(part_of_loss, *sizes) -> list[float]:
-    """The loss of a batch, added up from its micro-batches, and its gradient in all logits."""
+    """Return a batch's loss, summed over micro-batches, then the gradients of all logits."""
     samples = sum(sizes)
     logits = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
     targets = (draw(41, samples, CONTEXT) * 100).long() % LETTERS

@@ -1,4 +1,4 @@
-"""What a micro-batch adds to the loss of the batch.
+"""The part of a batch's loss that a micro-batch adds.
 
 The truth is one process that computes the mean loss of the whole batch.
 """
@@ -36,10 +36,10 @@ def report_loss(calls, values) -> str:
 
 
 class BatchFormula(Formula):
-    """A formula for each micro-batch, which is judged by what a batch comes to."""
+    """A formula for each micro-batch, judged by the loss and the gradients of a whole batch."""
 
     def build_case_formula(self):
-        if isinstance(self.truth, Table):  # of the arguments of cases
+        if isinstance(self.truth, Table):  # its calls have the arguments of cases
             return Formula(**vars(self))
         mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
         return Formula(**vars(self) | {"truth": run_whole_batch, "mistakes": mistakes})

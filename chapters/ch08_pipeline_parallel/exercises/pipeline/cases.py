@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -39,15 +39,15 @@ def one_f_one_b(place, ranks, m) -> list:
 
 
 def actions_in(case, place, ranks):
-    """What a rank does; 1F1B, if there is no row."""
+    """Return a rank's actions: those of the case's row, or 1F1B if it has none."""
     row, sizes, _ = case.args
     return actions_of(row) if row else one_f_one_b(place, ranks, len(sizes))
 
 
 class Model:
-    """All that there is to know of a batch: what goes into each stage, and comes back.
+    """The tensors of a batch: the inputs and gradients of every stage, targets and logits.
 
-    stages  how many the model has; a rank has every `ranks`-th of them
+    stages  the number of stages of the model; a rank has every `ranks`-th of them
     """
 
     def __init__(self, case, ranks):
@@ -60,19 +60,19 @@ class Model:
         self.logits = [draw(i, *shape, LETTERS) for i, shape in enumerate(shapes)]
 
     def travels(self, kind, i, stage) -> torch.Tensor:
-        """What goes from the stage before into this one, or back from it to the stage before."""
+        """Return the tensor sent from the stage before to this one, or back to the stage before."""
         seed = 1000 + 100 * stage + 10 * i + (kind == "F")
         return draw(seed, self.sizes[i], CONTEXT, WIDTH)
 
     def comes(self, kind, i, stage) -> torch.Tensor | None:
-        """What an action of a stage gets from elsewhere."""
+        """Return the tensor that an action of a stage needs: an input, a gradient or None."""
         if kind == "F":
             return self.travels("F", i, stage) if stage else self.inputs[i]
         needs_gradient = kind in "BI" and stage < self.stages - 1
         return self.travels("B", i, stage + 1) if needs_gradient else None
 
     def mean(self, i, others=None):
-        """The loss of a micro-batch; others: whose targets are taken."""
+        """Return a micro-batch's loss, with the targets of micro-batch `others` if given."""
         return loss_of(self.logits[i], self.targets[i if others is None else others])
 
     def loss(self) -> float:
@@ -88,12 +88,12 @@ def loss_of(logits, targets):
 
 
 class Actor:
-    """In place of a Stage: refuses what is wrong, and returns what is right."""
+    """A stand-in for a Stage, which refuses wrong inputs and returns right outputs."""
 
     def __init__(self, model, stage, watch):
         self.model, self.stage, self.watch = model, stage, watch
         self.is_last = stage == model.stages - 1
-        self.piece = torch.nn.Linear(WIDTH, WIDTH).double()  # its weights tell the dtype
+        self.piece = torch.nn.Linear(WIDTH, WIDTH).double()  # with the pipeline's dtype
 
     def forward(self, i, x, then=None):
         model = self.model
@@ -155,7 +155,7 @@ class Actor:
 
 
 def step_on_rank(answer, group, case):
-    """One step; what it leaves behind."""
+    """Run one step on a rank, and return what was found."""
     place, ranks = dist.get_rank(group), dist.get_world_size(group)
     model, is_last = Model(case, ranks), place == ranks - 1
     bytes_of = {i: 8 * size * CONTEXT * WIDTH for i, size in enumerate(model.sizes)}

@@ -1,7 +1,7 @@
-"""A pipeline that does what a schedule says. Its numbers are float64.
+"""A pipeline that follows a schedule. Its numbers are float64.
 
-Its stages are actors: they know what each micro-batch has to look like when it comes to them, and
-give what it should be afterwards. What is demanded of messages and their order is seen, not timed.
+Its stages are actors, which know the right input of each micro-batch and return the right output.
+The demands on messages and their order are checked by watching the calls, without timing.
 """
 
 from coursekit.kit import Equals, RankExercise, never

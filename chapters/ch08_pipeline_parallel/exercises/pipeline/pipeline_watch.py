@@ -1,6 +1,6 @@
-"""What a rank of a pipeline does in each action, looked at before its messages go.
+"""A watch on the actions of a pipeline's rank, which inspects messages before they are sent.
 
-It refuses what is wrong: so a rank raises an error, where it would wait for ever.
+It refuses wrong calls, so that a rank raises an error where it would wait forever.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ PEERS = "inputs come from the rank before, gradients from the rank after"
 
 
 class Lines(dict):
-    """A pipeline's groups, and which of them was asked for last."""
+    """A pipeline's groups, and the key of the one that was last looked up."""
 
     asked = None
 
@@ -31,15 +31,15 @@ class Lines(dict):
 
 
 class Watch(Requests):
-    """A rank of a pipeline at work.
+    """A record of a pipeline's actions on one rank, which refuses wrong ones.
 
-    tag_of       of the lab: the tag of an action's messages
-    bytes_of     {micro-batch: bytes of what travels}
-    action       the one that is being done
-    received     messages in this action; so are sent, computed and entered (around)
-    came         {action: what has come for it}
-    lines        of the pipeline
-    off_line     actions that have received through another one than theirs
+    tag_of       the lab's function that returns the tag of an action's messages
+    bytes_of     {micro-batch: bytes of its input to a stage, and of that input's gradient}
+    action       the current action
+    received     messages received in this action; likewise sent, computed and entered (around)
+    came         {action: the tensor that its stage was given}, and the losses by their names
+    lines        the pipeline's groups
+    off_line     actions that have received through another group than theirs
     """
 
     def __init__(self, case, group, tag_of, bytes_of):
@@ -51,7 +51,7 @@ class Watch(Requests):
         self.last = self.ranks * case.args[2] - 1
 
     def follow_actions(self, actions):
-        """The actions, each looked at when it is done."""
+        """Yield the actions, and inspect each one when it is done."""
         for self.action in actions:
             self.received = self.sent = self.computed = self.entered = 0
             self.lines.asked = None
@@ -70,7 +70,10 @@ class Watch(Requests):
         return self.action.chunk * self.ranks + self.place
 
     def need(self, *rules):
-        """Refuse what is wrong: (whether it holds, what is wrong, why, or [(if, why), …])."""
+        """Raise `Rejection` at the first broken rule, (whether it holds, the error, the diagnosis).
+
+        A diagnosis may be a list [(if, diagnosis), …], of which the first that applies is taken.
+        """
         for holds, what, why in rules:
             if not holds:
                 told = why if isinstance(why, str) else next(then for so, then in why if so)
@@ -86,7 +89,7 @@ class Watch(Requests):
         self.inside -= 1
 
     def note_compute(self, i, stage):
-        """Called by the stages."""
+        """Count a computation of a stage, and refuse a wrong one; the stages call this."""
         self.computed += 1
         self.need(
             ((i, stage) == (self.action.microbatch, self.stage),
@@ -101,14 +104,14 @@ class Watch(Requests):
     # ---- Messages
 
     def gets(self) -> bool:
-        """Whether the action needs something of another stage."""
+        """Return whether the action needs a tensor from another stage."""
         return {"F": self.stage > 0, "W": False}.get(self.action.kind, self.stage < self.last)
 
     def gives(self) -> bool:
         return {"F": self.stage < self.last, "W": False}.get(self.action.kind, self.stage > 0)
 
     def peer(self) -> int:
-        """Whom it gets something from: the rank in the world."""
+        """Return the rank in the world from which the action receives its tensor."""
         peer = (self.place + (-1 if self.action.kind == "F" else 1)) % self.ranks
         return dist.get_global_rank(self.group, peer)
 
@@ -139,7 +142,7 @@ class Watch(Requests):
     def judge_recv(self, peer, size, tag):
         self.received += 1
         forward = self.action.kind == "F"
-        line = forward, self.place == (0 if forward else self.ranks - 1)  # as `line` finds it
+        line = forward, self.place == (0 if forward else self.ranks - 1)  # the key in Pipeline.line
         self.off_line += [self.action] * (self.lines.asked != line)
         wanted, right_tag = self.bytes_of[self.action.microbatch], self.tag_of(self.action)
         self.need(
@@ -153,7 +156,7 @@ class Watch(Requests):
              "self.own, and self.own.pop(tag_of(action)) gives it back; no message is needed"),
             (peer in (None, self.peer()),
              f"it waits for a message of rank {peer} of the world, expected {self.peer()}", [
-                 (self.is_group, SRC),  # in the whole world it was right
+                 (self.is_group, SRC),  # without a group, it was right
                  (peer not in range(self.ranks), NO_SUCH_RANK),
                  (self.action.kind == "F", PEERS),
                  (True, f"{PEERS}: action.kind tells which of them is asked for, and only "

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from pedagogy_lib.basics.errors import HangError
 
@@ -11,13 +11,13 @@ ONE_EACH = (
 
 
 def right_losses(trial, place):
-    """How many losses a rank has noted, and the batch's: the last rank alone."""
+    """Return a rank's number of losses and the batch's loss; (0, None) except on the last rank."""
     model = Model(trial.case, trial.n)
     return (len(model.sizes), model.loss()) if place == trial.n - 1 else (0, None)
 
 
 def right_ones(trial, place) -> dict:
-    """What should come to a rank, and the parts of the loss that its last stage adds up."""
+    """Return the tensors that a rank's stages should get, and the parts of the loss, by name."""
     model, found = Model(trial.case, trial.n), {}
     for action in actions_in(trial.case, place, trial.n):
         kind, i, chunk = action

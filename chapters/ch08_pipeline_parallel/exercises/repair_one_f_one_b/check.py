@@ -1,4 +1,4 @@
-"""A 1F1B that keeps too much."""
+"""A 1F1B schedule that keeps too many micro-batches."""
 
 from pedagogy_lib.schedules.simulations import EVEN, simulate
 
@@ -11,7 +11,7 @@ FINDS_A_BUG = True
 
 
 def faults(of):
-    """What a rank keeps, and what a step takes, beside 1F1B: there one is idle ranks - 1 turns."""
+    """Yield errors if memory or time exceeds 1F1B, in which ranks idle for ranks - 1 turns."""
     timeline = simulate(of.rows)
     kept, allowed = timeline.most_kept, [min(of.m, of.ranks - rank) for rank in range(of.ranks)]
     if any(most > right for most, right in zip(kept, allowed)):

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from ..one_f_one_b.truth import MISTAKES, ONE_TOO_MANY
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -39,7 +39,7 @@ def slice_by_slice(answer, case):
 
 
 def count_passes(piece) -> list:
-    """A list that gets something whenever norm_1 gets a gradient."""
+    """Return a list that grows whenever norm_1 gets a gradient."""
     passes = []
     names = (p for name, p in piece.named_parameters() if name.endswith("norm_1.weight"))
     for parameter in list(names)[:1]:
@@ -48,7 +48,7 @@ def count_passes(piece) -> list:
 
 
 def copy_gradients(stage, i):
-    """Of slice i; none if the answer has taken it out of its past."""
+    """Return copies of slice i's gradients; none if the answer has removed it from its past."""
     pasts = stage.pasts.values()
     seen = [x.grad for past in pasts for pair in past.seen[i : i + 1] for x in pair or ()]
     return [None if gradient is None else gradient.clone() for gradient in seen]
@@ -67,7 +67,7 @@ def need_slope(i, got, x):
 
 
 def run_pipeline(answer):
-    """The gradients of this rank's parameters."""
+    """Run one step of a pipeline, and return the gradients of this rank's parameters."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     lab, tokens = answer.lab, tokens_in_pipeline()
@@ -80,7 +80,7 @@ def run_pipeline(answer):
 
 
 def tokens_in_pipeline() -> torch.Tensor:
-    """Those that go in, and those that should follow."""
+    """Return the input tokens and the targets, stacked."""
     chance = torch.Generator().manual_seed(1)
     return torch.randint(LETTERS, (2, SAMPLES, sum(SIZES)), generator=chance)
 

@@ -1,4 +1,4 @@
-"""Slices of a sample, and the gradients that later ones leave behind."""
+"""A stage for slices of samples, with the gradients that later slices leave for earlier ones."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 

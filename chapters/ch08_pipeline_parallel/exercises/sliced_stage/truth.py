@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ from .whole_samples_truth import whole
 
 
 def stops(case, touched):
-    """Yield what it means that nothing goes to some keys or values, and which: {block: kinds}."""
+    """Yield (misconception, {block: kinds}), where these keys or values get no gradient."""
     blocks = [k for k, name in enumerate(case.layers.split(", ")) if name == "block"]
     both = ("keys", "values")
     yield SEEN if touched else OUTPUT_ALONE, dict.fromkeys(blocks, both)
@@ -42,14 +42,14 @@ LAST_BLOCK = "each block has a past of its own: here the last one's alone went o
 
 @cache
 def compute_whole_gradients(n) -> dict:
-    """The gradients of the whole model."""
+    """Return the gradients of the whole model, by parameter."""
     model, (letters, following) = whole_transformer(**sizes_in_pipeline(n)), tokens_in_pipeline()
     F.cross_entropy(model(letters).flatten(0, 1), following.flatten()).backward()
     return {name: p.grad for name, p in model.named_parameters()}
 
 
 def right_in_pipeline(trial, place) -> dict:
-    """Of this rank's layers: the embedding, the blocks and the logits are shared out evenly."""
+    """Return this rank's gradients; embedding, blocks and logits are divided evenly."""
     blocks = [(f"blocks.{k}.",) for k in range(trial.n)]
     layers = [("letters.", "places."), *blocks, ("norm.", "output.")]
     mine = [layers[k] for k in torch.arange(len(layers)).tensor_split(trial.n)[place]]

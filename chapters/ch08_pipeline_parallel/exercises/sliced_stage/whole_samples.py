@@ -1,7 +1,4 @@
-"""One pass over whole samples: the truth, and what a misconception gives.
-
-That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
-"""
+"""The cases of one stage, with the layers and inputs for a pass over whole samples."""
 
 from dataclasses import dataclass
 
@@ -14,7 +11,7 @@ SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
 
 @dataclass(frozen=True)
 class Case:
-    """layers: names of what the stage has; sizes: the tokens of each slice."""
+    """A case: the names of the stage's layers, and the tokens of each slice."""
 
     layers: str
     sizes: tuple[int, ...]
@@ -51,7 +48,7 @@ def draw(seed, *shape):
 
 
 class Embedding(torch.nn.Module):
-    """As the lab's: letters at their places."""
+    """An embedding like the lab's: letters, plus their places."""
 
     def __init__(self, letters, places):
         super().__init__()
@@ -66,8 +63,10 @@ def layers_in(transformer) -> list[torch.nn.Module]:
 
 
 def layers_of(case, make=whole_transformer, layers_in=layers_in) -> torch.nn.Sequential:
-    """make       a transformer
-    layers_in  takes one, and gives its layers, beginning with the embedding
+    """Return the layers of a case's stage.
+
+    make       makes a transformer
+    layers_in  takes a transformer, and returns its layers, beginning with the embedding
     """
 
     def layer(number):
@@ -85,7 +84,7 @@ def layers_of(case, make=whole_transformer, layers_in=layers_in) -> torch.nn.Seq
 
 
 def inputs_of(case):
-    """What goes in, and the gradient of what comes out; tokens of each slice lie along dim 1."""
+    """Return the stage's input and the gradient of its output; the tokens are along dim 1."""
     chance = torch.Generator().manual_seed(9)
     x = draw(90, SAMPLES, case.tokens, WIDTH)
     if "embedding" in case.layers:
@@ -94,5 +93,5 @@ def inputs_of(case):
 
 
 def loss_of(logits):
-    """A sum over tokens, so that slices just add up."""
+    """Return a loss that is a sum over tokens, so that those of slices add up."""
     return logits.square().sum()

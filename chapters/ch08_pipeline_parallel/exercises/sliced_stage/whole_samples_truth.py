@@ -1,4 +1,8 @@
-"""What is right, and what mistakes give: see whole_samples.py."""
+"""One pass over whole samples: the right results, and the results of known mistakes.
+
+A mistake is a pass in which no gradient goes from a slice to the keys, or the values, of earlier
+slices.
+"""
 
 import torch
 
@@ -6,10 +10,10 @@ from .whole_samples import inputs_of, layers_of, loss_of
 
 
 def whole(case, stopped=()) -> dict:
-    """The gradients of one pass over whole samples: of "x", and of parameters by their names.
+    """Return the gradients of one pass over whole samples: "x", and parameters by their names.
 
-    stopped  {number of a block: "keys", "values" or both}: no gradient goes from a slice to those
-             of the slices before it
+    stopped  {index of a block: "keys", "values" or both}: no gradient goes from a slice to these
+             of earlier slices
     """
     piece = layers_of(case)
     x, slope = inputs_of(case)
@@ -24,7 +28,7 @@ def whole(case, stopped=()) -> dict:
 
 
 def run_detached_block(block, x, sizes, kinds):
-    """A block that hears nothing of what later slices make of its keys or values."""
+    """Run a block whose keys or values get no gradient from later slices."""
     attention = block.attention
     q, k, v = attention.split(attention.query_key_value(block.norm_1(x)))
     slice_of = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))

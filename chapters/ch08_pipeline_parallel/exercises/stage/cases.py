@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer."""
 
 import weakref
 from types import SimpleNamespace
@@ -38,9 +38,9 @@ def piece_of(place):
 
 
 def make_microbatch(case, place, i) -> SimpleNamespace:
-    """Micro-batch i: its input x, what follows the piece, the gradient of the output.
+    """Return micro-batch i: its input x, the loss that follows the piece, the output's gradient.
 
-    leaf  what x was computed from, if it has a history
+    Its `leaf` is the tensor from which x was computed, if x has a history.
     """
     _, has_history = case.args
     samples = 1 if i == 5 else 2
@@ -56,7 +56,7 @@ def make_microbatch(case, place, i) -> SimpleNamespace:
 
 
 class Fault(Exception):
-    """What is wrong with a stage, in words."""
+    """An error of a stage, in words."""
 
 
 def need(holds, what):
@@ -65,7 +65,7 @@ def need(holds, what):
 
 
 def stage_at_work(answer, place, case):
-    """A stage does what the case says, until something is wrong."""
+    """Run a stage through the case's actions until one is wrong, and return what was found."""
     stage, order = answer(piece_of(place)), case.args[0].split()
     micro = {i: make_microbatch(case, place, i) for i in {int(action[1:]) for action in order}}
     found = {"outputs": {}, "slopes": {}, "most": 0, "fault": ""}

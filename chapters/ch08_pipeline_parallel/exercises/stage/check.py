@@ -1,7 +1,7 @@
 """One stage of a pipeline: the first, one in the middle and the last, as on ranks 0, 1 and 2.
 
-What comes from other ranks, and goes to them, are plain tensors: one process is enough. The truth
-is the piece by itself.
+Plain tensors replace the messages from and to other ranks, so one process is enough. The truth is
+the piece by itself.
 """
 
 from coursekit.kit import Equals, RankCase, World, never

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -8,7 +8,7 @@ from .cases import make_microbatch, piece_of
 
 KEPT_PAIR = "self.kept[i] is the pair (input, output), which self.keep puts there"
 
-WHY = {  # words of what is wrong, or of an exception: what they mean
+WHY = {  # {words of a fault or of an exception: the diagnosis}
     "requires a gradient":
         "what is returned still has its graph. It is sent to another rank, where no graph can "
         "follow: keep y as it is, and return the same numbers without a graph",
@@ -60,7 +60,7 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
 
 
 class Pass:
-    """A plain pass of what a micro-batch is given."""
+    """A plain pass of a micro-batch through a piece."""
 
     def __init__(self, case, place, i):
         self.of, self.piece = make_microbatch(case, place, i), piece_of(place)
@@ -72,13 +72,13 @@ class Pass:
         self.y = self.of.then[0](self.raw) if self.of.then else self.raw
 
     def slopes(self, gradient) -> dict:
-        """Those of the weights, and of x unless it is tokens, from that of the output."""
+        """Return the gradients of the weights, and of x unless it is tokens, given the output's."""
         of_all = torch.autograd.grad(self.y, self.leaves.values(), gradient, retain_graph=True)
         return dict(zip(self.leaves, of_all))
 
 
 def each(trial, place, name, value) -> dict:
-    """{action: value(a plain pass)} of those that the stage has done: all, if nothing is wrong."""
+    """Return {action: value(a plain pass)} for the actions done: all, if there is no fault."""
     kind = "F" if name == "outputs" else "B"
     done = [action for action in trial.case.args[0].split() if action[0] == kind]
     if trial[place].fault:
@@ -100,7 +100,7 @@ def slope_mistakes(trial, place):
 
 
 def weights_of(trial, place, gradient=lambda p: p.of.gradient, combine=sum):
-    """The gradients of the weights, of all backwards that were done."""
+    """Return the gradients of the weights, combined over all backwards that were done."""
     parts = each(trial, place, "slopes", lambda p: p.slopes(gradient(p))).values()
     return {name: combine([of[name] for of in parts]) for name in names_of(place)}
 

@@ -1,6 +1,6 @@
-"""Backward through the weights of the forward.
+"""The backward through the weights of the forward.
 
-A stage is driven by hand first; then three of them work as a pipeline that never stops.
+First a stage is driven by hand, and then three stages work as a pipeline without a flush.
 """
 
 from coursekit.kit import RankExercise

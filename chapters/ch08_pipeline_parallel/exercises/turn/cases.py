@@ -1,4 +1,4 @@
-"""What runs next to the answer."""
+"""The code that runs next to the answer."""
 
 from ..actions import encode_value
 

@@ -1,4 +1,4 @@
-"""Whose turn it is in an interleaved schedule."""
+"""The action of each turn in an interleaved schedule."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong
@@ -20,7 +20,7 @@ INTERLEAVED = [(2, 4, 2), (4, 8, 2), (3, 6, 3)]  # ranks, micro-batches, chunks
 
 
 def calls(kind, ranks, chunks) -> list[tuple]:
-    """All turns of two groups, and one more; forwards are the default."""
+    """Return the arguments of two groups' turns and one more; some forwards omit the kind."""
     return [
         (k, ranks, chunks) if kind == "F" and k % 2 else (k, ranks, chunks, kind)
         for k in range(2 * ranks * chunks + 1)
@@ -33,7 +33,10 @@ def report_turns(turns, values) -> str:
 
 
 def whole_schedules(answer):
-    """Each turn was right; now the lab's whole schedule, which asks the answer for each."""
+    """Yield a line about each whole schedule of the lab, which asks the answer for each turn.
+
+    Each turn by itself was right before.
+    """
     action, shown = call_next_to_answer(first_turn, answer)
     need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", restore_action(action))
     for ranks, m, chunks in INTERLEAVED:

@@ -1,15 +1,15 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def right(k, ranks, chunks, kind="F"):
-    """From a list: each group of micro-batches goes through all chunks, then comes the next one."""
+    """Return turn k of a list in which each group goes through all chunks before the next one."""
     through = range(chunks) if kind == "F" else range(chunks - 1, -1, -1)
     groups = (range(begin, begin + ranks) for begin in range(0, k + 1, ranks))
     return [(kind, i, chunk) for group in groups for chunk in through for i in group][k]
 
 
 def wrong(function):
-    """A wrong answer, from what gives (micro-batch, chunk) for (k, ranks, chunks, is_back)."""
+    """Return a wrong answer; function(k, ranks, chunks, is_back) gives (micro-batch, chunk)."""
 
     def answer(k, ranks, chunks, kind="F"):
         return kind, *function(k, ranks, chunks, kind == "B")
@@ -18,7 +18,7 @@ def wrong(function):
 
 
 def locate_in_group(k, ranks, chunks):
-    """(micro-batches in the groups before, k's chunk and micro-batch within its group)."""
+    """Return (micro-batches in the groups before, k's chunk and micro-batch within its group)."""
     rest = k % (ranks * chunks)
     return k // (ranks * chunks) * ranks, rest // ranks, rest % ranks
 

@@ -1,4 +1,4 @@
-"""Gradients of experts that are on some ranks, and of all else, which is on every rank."""
+"""The mean of gradients, where experts are on some ranks and other parameters on every rank."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 

@@ -1,11 +1,11 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from ..meshes import lists_along
 from .cases import OF_EXPERTS, gradient_of
 
 
 def sum_over_axes(trial, place, of_experts, of_others) -> dict:
-    """Sums over these axes, each divided by a number."""
+    """Return sums of gradients; `of_experts` and `of_others` are each (axes, divisor)."""
     sizes, found = trial.case.args[0], {}
     for name in trial.case.args[1]:
         axes, divisor = of_experts if name in OF_EXPERTS else of_others

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 import torch.distributed as dist
@@ -12,7 +12,7 @@ from ..meshes import SmallMesh
 
 SHAPES = {"matrix": (4, 3), "row": (5,), "number": (), "frozen": (2, 2), "cube": (2, 1, 3)}
 
-FROZEN, ALL = ("frozen",), tuple(SHAPES)  # without gradients
+FROZEN, ALL = ("frozen",), tuple(SHAPES)  # FROZEN has no gradients
 
 JOINT = (("pp", "tp"),)
 
@@ -40,6 +40,6 @@ def average(answer, group, case):
 
 
 def trainable_names(case) -> list[str]:
-    """The parameters that have gradients."""
+    """Return the names of the parameters that have gradients."""
     _, names, frozen, _ = case.args
     return [name for name in names if name not in frozen]

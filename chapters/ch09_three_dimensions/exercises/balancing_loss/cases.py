@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -8,13 +8,13 @@ from coursekit.kit.results import NO_RETURN
 
 
 def inputs_of(place, case) -> tuple[torch.Tensor, torch.Tensor]:
-    """The scores and the choices of the rank at a place."""
+    """Return the scores and the choices of the rank at a place."""
     n, k, tokens, lonely, _ = case.args
     chance = torch.Generator().manual_seed(10 * n + place)
     scores = torch.randn(tokens, n, generator=chance, dtype=torch.float64)
-    if lonely:  # one expert gets all, and another one nearly
+    if lonely:  # nearly all tokens of this rank choose one expert
         scores[:, place % n] += 4
-    bias = torch.randn(n, generator=chance, dtype=torch.float64)  # as that which moves
+    bias = torch.randn(n, generator=chance, dtype=torch.float64)  # like the router's
     return scores, (scores + bias).topk(k, dim=-1).indices
 
 
@@ -23,7 +23,7 @@ def balance(answer, group, case):
     before = scores.clone(), experts.clone()
     scores.requires_grad_()
     with measure_answer():
-        # Where nobody is to communicate, there is no group: None, also in a world of several.
+        # Where ranks must not communicate, the group is None, even in a world of several ranks.
         value = answer(scores, experts, group)
     if value is None:
         raise Rejection("it returned None", NO_RETURN)

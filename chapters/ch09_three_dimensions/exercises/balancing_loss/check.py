@@ -1,4 +1,4 @@
-"""A loss that is small if all experts get as much: on one rank, and on several together."""
+"""A loss that is small if all experts get equal loads, on one rank or on several together."""
 
 from coursekit.kit import GROUP, RankExercise, World, complains
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -6,11 +6,11 @@ from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import NO_SLOPE, inputs_of
 
-TOLERANCE = 1e-6  # of the value: a quotient of whole numbers is a float32
+TOLERANCE = 1e-6  # relative; a quotient of whole numbers is in float32
 
 
 def value_and_slope(shares, scores, n):
-    """The loss and its gradient, if these are the shares. By the derivative of the softmax."""
+    """Return the loss for these shares, and its gradient by the derivative of the softmax."""
     p = scores.softmax(-1)
     slopes = n / len(scores) * p * (shares - (p * shares).sum(-1, keepdim=True))
     return (n * (shares * p.mean(0)).sum()).item(), slopes
@@ -26,7 +26,7 @@ LEFT = "scores and experts are the caller's: leave them as they are"
 
 
 def guesses(trial, place) -> dict:
-    """{what it has misunderstood: the loss that this gives}."""
+    """Return {misconception: the loss that it gives}."""
     n, k, tokens, _, alone = trial.case.args
     scores, experts = inputs_of(place, trial.case)
     own, all_of_it = shares_of(trial.case, [place]), shares_of(trial.case, range(trial.n))

@@ -1,4 +1,4 @@
-"""What the order is asked for."""
+"""The counts of rows for which the order is asked."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The order in which rows that came from several ranks go through the experts."""
+"""The order in which rows from several ranks go through the experts."""
 
 import torch
 
@@ -17,7 +17,7 @@ def differs(call, wanted, got) -> str:
 
 
 def not_stable(found, case) -> str:
-    """Of a sort by experts that lets rows of one expert change places."""
+    """Return the diagnosis of a sort by experts that reorders the rows of one expert, or ""."""
     for (counts,), got in zip(EXERCISE.cases[case], found[case]):
         experts = expert_of_each(counts).tolist()
         if sorted(got) == list(range(len(experts))):
@@ -28,7 +28,7 @@ def not_stable(found, case) -> str:
 
 
 def takes_rows(answer):
-    """An order that is empty takes rows, too."""
+    """Yield a line if an empty order can index rows; raise `Wrong` if its dtype cannot."""
     order = answer(counts_of([0, 0], [0, 0]))
     if isinstance(order, torch.Tensor) and order.dtype != torch.long:
         what = f"the order of no rows is a tensor of {order.dtype}"

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -8,7 +8,7 @@ from .cases import CASES
 
 
 def truth(counts):
-    """By writing down what each row is, and looking for one expert after another."""
+    """Write down each row's rank and expert, and return the rows of one expert after another."""
     rows = [
         (rank, expert)
         for rank, of_rank in enumerate(counts.tolist())
@@ -24,7 +24,7 @@ def keep_row_order(counts):
 
 
 def other_way_round(counts):
-    """Where each row goes, and not which row comes."""
+    """Return the position to which each row goes, not the row at each position."""
     return torch.tensor(truth(counts), dtype=torch.long).argsort()
 
 
@@ -39,7 +39,7 @@ def sort_experts(counts):
 
 
 def last_rank_first(counts):
-    """Rows of one expert turned round."""
+    """Return an order in which the rows of each expert are reversed."""
     return expert_of_each(counts).flip(0).argsort(stable=True).mul(-1).add(int(counts.sum()) - 1)
 
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from math import prod
 
@@ -7,20 +7,20 @@ from ..meshes_truth import first_axis_fastest
 
 
 def axis_stride(axis, sizes) -> int:
-    """The ranks of which one step along this axis consists."""
+    """Return the number of ranks in one step along this axis."""
     names = list(sizes)
     return prod(sizes[name] for name in names[names.index(axis) + 1 :])
 
 
 def place_by(formula):
-    """A function that takes the place on each axis from a formula of rank, stride and size."""
+    """Return a function that computes each axis's place by formula(rank, stride, size)."""
     return lambda rank, sizes: {
         axis: formula(rank, axis_stride(axis, sizes), size) for axis, size in sizes.items()
     }
 
 
 def divide_by_next_size(rank, sizes):
-    """Divides by the size of the next axis alone, as is right for two axes."""
+    """Divide by the size of the next axis alone, as is right for two axes."""
     names = list(sizes)
     strides = [sizes[name] for name in names[1:]] + [1]
     return {name: rank // stride % sizes[name] for name, stride in zip(names, strides)}
@@ -31,7 +31,7 @@ def count_from_one(rank, sizes):
 
 
 def sort_axes_by_size(rank, sizes):
-    """As if the largest axis changed last, wherever it stands."""
+    """Return places as if the largest axis changed slowest, whatever its position."""
     ordered = dict(sorted(sizes.items(), key=lambda item: -item[1]))
     return {axis: all_places(ordered)[rank][axis] for axis in sizes}
 

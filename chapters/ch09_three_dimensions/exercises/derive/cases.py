@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The command lines that are possible, and the keys of a result."""
 
 LINE = {"tp": 8, "pp": 4, "micro_batch": 1, "global_batch": 1024, "layers": 80, "heads": 64}
 

@@ -1,4 +1,4 @@
-"""What follows from a command line, and whether it is possible at all."""
+"""The numbers that follow from a command line, and whether it is possible at all."""
 
 from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, outcome_and_arguments, outcome_of, plain
 from coursekit.protocol import Exercise, Wrong
@@ -6,7 +6,7 @@ from coursekit.protocol import Exercise, Wrong
 from .cases import KEYS, LINE, POSSIBLE
 from .truth import truth, wrong_numbers
 
-IMPOSSIBLE = {  # what is changed: what does not divide
+IMPOSSIBLE = {  # {the change: (arguments, ranks, what does not divide)}
     "60 GPUs": (LINE, 60, "the number of ranks has to be a multiple of tp × pp"),
     "16 GPUs": (LINE, 16, "the world has fewer ranks than one copy of the model needs"),
     "78 layers on pp 4": (LINE | {"layers": 78}, 64, "each stage needs as many layers"),

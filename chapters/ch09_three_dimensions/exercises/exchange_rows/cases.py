@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 import torch.distributed as dist
@@ -8,13 +8,13 @@ from coursekit.kit.forward_backward import autograd_function, run_both_ways
 
 
 def x_of(place, case) -> torch.Tensor:
-    """Its numbers do not lie one after another."""
+    """Return the rows of the rank at `place`, not contiguous in memory."""
     sends, of_row, _ = case.args
     return make_noncontiguous(numbers(place, (sum(sends[place]), *of_row), torch.float64))
 
 
 def slope_of(place, case) -> torch.Tensor:
-    """The gradient of what came; likewise."""
+    """Return the gradient of the rows that the rank receives, not contiguous in memory."""
     sends, of_row, _ = case.args
     return make_noncontiguous(
         numbers(place, (sum(row[place] for row in sends), *of_row), torch.float64, 7)
@@ -30,7 +30,7 @@ def exchange(answer, group, case):
 
     def go():
         y = function.apply(x, *lists, group)
-        if twice:  # another exchange, before the backward of the first one
+        if twice:  # another exchange before the backward of the first one
             even = [1] * len(sends)
             function.apply(x.new_ones(len(sends), 2).requires_grad_(), even, even, group)
         return y

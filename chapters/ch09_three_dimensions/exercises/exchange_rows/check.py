@@ -1,4 +1,4 @@
-"""Rows that go to other ranks, and gradients that come back: uneven, forward and backward."""
+"""An exchange of uneven numbers of rows between ranks, and of their gradients in the backward."""
 
 from coursekit.kit import GROUP, RankCase, RankExercise, World, complains, never
 from coursekit.kit.forward_backward import ALL_KNOWN, NOT_CONSTANT, right, which_gradients

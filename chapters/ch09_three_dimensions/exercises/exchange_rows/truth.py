@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import accumulate
 
@@ -18,7 +18,7 @@ OTHER_LENGTHS = (
 
 
 def rows_for(place, case, tensor_of, sends) -> torch.Tensor:
-    """What comes to a rank, in the order of the ranks, if they send so many rows."""
+    """Return the rows that a rank receives, in rank order, if the ranks send so many rows."""
     pieces = []
     for source, row in enumerate(sends):
         first = list(accumulate(row, initial=0))[place]
@@ -27,7 +27,7 @@ def rows_for(place, case, tensor_of, sends) -> torch.Tensor:
 
 
 def back_of(sends):
-    """Who sends how much in the backward."""
+    """Return how many rows each rank sends to each rank in the backward."""
     return [list(column) for column in zip(*sends)]
 
 

@@ -1,4 +1,4 @@
-"""How large a model with experts is, and how much of it one token meets."""
+"""The parameters of a model with experts, and those that one token uses."""
 
 from coursekit.kit import Formula
 

@@ -1,11 +1,11 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 from torch import nn
 
 
 def truth(rest, layers, width, hidden, n, k):
-    """By making the layers, on a device without memory."""
+    """Return all parameters and one token's, counted in layers on a device without memory."""
 
     def mlp():
         sizes = [(width, hidden), (width, hidden), (hidden, width)]
@@ -22,7 +22,7 @@ def count(module) -> int:
 
 
 def formula(matrices=3, router=True, of_n="n", of_k="k", rest=True, used_rest=True, layers=True):
-    """The formula, with something else in some place."""
+    """Return the formula with some of its parts changed."""
 
     def guess(rest_, layers_, width, hidden, n, k):
         expert, times = matrices * width * hidden, layers_ if layers else 1
@@ -42,7 +42,7 @@ def router_of_k(rest, layers, width, hidden, n, k):
 
 
 def multiply_everything(rest, layers, width, hidden, n, k):
-    """As in "8x7B": everything n times."""
+    """Count everything n times, as the name "8x7B" suggests."""
     one = rest + layers * 3 * width * hidden
     return [n * one + layers * width * n, k * one + layers * width * n]
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 from torch import nn
@@ -13,17 +13,17 @@ SHAPES = {
     "up": (4, 3), "bias": (4,), "down": (3, 4), "norm": (3,), "places": (2, 3), "seldom": (2,)
 }  # fmt: skip
 
-WHOLE = ("norm", "places")  # cut nowhere
+WHOLE = ("norm", "places")  # not cut
 
 JOINT = (("pp", "tp"), ("dp", "pp", "tp"))
 
-TIED = "letters"  # the first and the last stage have it, cut
+TIED = "letters"  # on the first and the last stage, cut along tp
 
 CUT_DIM = {"up": 0, "bias": 0, "down": 1, "seldom": 1, TIED: 0}
 
 
 def gradient_of(name, at) -> torch.Tensor | None:
-    """Equal along dp; along tp, if it is not cut; the tied one also on both ends."""
+    """Return a gradient, equal along dp, along tp if uncut, and on both end stages if tied."""
     if name == "seldom":
         return None
     if name == TIED:
@@ -37,7 +37,7 @@ def has_tied(at, sizes) -> bool:
 
 
 def names_at(at, sizes, few=False) -> list[str]:
-    """few: what is cut nowhere; so most ranks have nothing to count."""
+    """Return a place's parameters; with `few`, only uncut ones, which most ranks do not count."""
     names = list(WHOLE) if few else [*SHAPES, *([TIED] if has_tied(at, sizes) else [])]
     return names[::-1] if at["pp"] == 0 else names
 

@@ -1,4 +1,4 @@
-"""The length of the gradient of a model that is cut, in stages, and copied."""
+"""The norm of the gradient of a model that is cut, divided into stages, and copied."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -16,9 +16,9 @@ def squares(at, names) -> float:
 def sum_squares(
     sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0
 ) -> float:
-    """The sum of squares over one copy of the model; pp, tp: of this place alone.
+    """Return the sum of squares over one copy of the model, or over its place `pp`, `tp` alone.
 
-    of_whole  by what those of parameters that are cut nowhere are multiplied
+    of_whole  the factor of the squares of uncut parameters
     """
     total = 0.0
     for at in all_places(sizes):

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from ..meshes import all_places, lists_along, world_of
 from ..meshes_truth import first_axis_fastest
@@ -10,21 +10,21 @@ def other_axes(axes, sizes):
 
 
 def runs(axes, sizes):
-    """Neighbours, as is right along the last axis."""
+    """Return groups of neighbours, as is right along the last axis."""
     axes = (axes,) if isinstance(axes, str) else axes
     size = world_of({axis: sizes[axis] for axis in axes})
     return [list(range(first, first + size)) for first in range(0, world_of(sizes), size)]
 
 
 def far_apart(axes, sizes):
-    """As many ranks apart as there are groups, as is right along the first axis."""
+    """Return groups with the number of groups as stride, as is right along the first axis."""
     axes = (axes,) if isinstance(axes, str) else axes
     count = world_of(sizes) // world_of({axis: sizes[axis] for axis in axes})
     return [list(range(first, world_of(sizes), count)) for first in range(count)]
 
 
 def letters(axes, sizes):
-    """Looks for the letters of a name in one other name."""
+    """Search for each axis's name in `axes`, where letters match if `axes` is a single name."""
     return lists_along([axis for axis in sizes if axis in axes], sizes)
 
 
@@ -38,7 +38,7 @@ def first_name_alone(axes, sizes):
 
 
 def same_place(axes, sizes):
-    """Those that are equal along the axes: the complement."""
+    """Return groups of ranks that are equal along the axes: the complement."""
     return lists_along(other_axes(axes, sizes), sizes)
 
 
@@ -51,13 +51,13 @@ def reverse_groups(axes, sizes):
 
 
 def list_group_per_rank(axes, sizes):
-    """A group for each rank: each comes as often as it has members."""
+    """Return a group for each rank, so that a group is repeated for each of its members."""
     lists = lists_along(axes, sizes)
     return [next(ranks for ranks in lists if rank in ranks) for rank in range(world_of(sizes))]
 
 
 def sort_groups_by_places(axes, sizes):
-    """Those with the same places, in the order of the axes from last to first."""
+    """Return the groups, sorted by their places on the other axes, from last to first."""
     lists, names = lists_along(axes, sizes), other_axes(axes, sizes)
     places = all_places(sizes)
     return sorted(lists, key=lambda ranks: [places[ranks[0]][axis] for axis in reversed(names)])

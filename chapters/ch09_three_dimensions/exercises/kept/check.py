@@ -1,4 +1,4 @@
-"""Which choices fit into experts that take so many tokens only."""
+"""The choices that fit into experts of limited capacity."""
 
 import torch
 
@@ -8,7 +8,7 @@ from .truth import MISTAKES, truth
 
 
 def choices(seed, tokens, k, n, favourite=None) -> torch.Tensor:
-    """Each token's k experts, all different."""
+    """Return each token's k experts, all different."""
     chance = torch.Generator().manual_seed(seed)
     scores = torch.rand(tokens, n, generator=chance)
     if favourite is not None:

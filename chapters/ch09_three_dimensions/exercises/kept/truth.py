@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
 
 def truth(experts, n, capacity):
-    """Choice by choice, in plain Python."""
+    """Return which choices fit, decided choice by choice in plain Python."""
     room, tokens = [capacity] * n, experts.tolist()
     fits = [[False] * len(of_token) for of_token in tokens]
     for rank in range(experts.shape[1]):
@@ -17,7 +17,7 @@ def truth(experts, n, capacity):
 
 
 def fill_in_order(order):
-    """As the truth, in another order of the choices: takes (tokens, k), gives (token, rank)s."""
+    """Return the truth with another order of the choices: order(tokens, k) gives (token, rank)s."""
 
     def guess(experts, n, capacity):
         room, fits = [capacity] * n, torch.zeros_like(experts, dtype=torch.bool)
@@ -51,7 +51,7 @@ def second_first(tokens, k):
 
 
 def each_rank_by_itself(experts, n, capacity):
-    """As if first and second choices had room of their own."""
+    """Return which choices would fit if first and second choices had separate room."""
     columns = [truth(column[:, None], n, capacity) for column in experts.T]
     return torch.cat([torch.tensor(column) for column in columns], dim=1)
 
@@ -66,13 +66,13 @@ def mark_dropped(experts, n, capacity):
 
 
 def whole_tokens(experts, n, capacity):
-    """A token is kept if all its choices fit."""
+    """Keep a token only if all its choices fit."""
     fits = torch.tensor(truth(experts, n, capacity))
     return fits.all(-1, keepdim=True).expand_as(fits)
 
 
 def share_one_capacity(experts, n, capacity):
-    """As if `capacity` were the room of all experts together."""
+    """Return which choices would fit if `capacity` were the room of all experts together."""
     in_order = torch.arange(experts.numel()).view(experts.T.shape).T
     return in_order < capacity
 

@@ -1,4 +1,4 @@
-"""The longest text that attention has room for, in each way of sharing it out."""
+"""The longest context that attention has room for, for each way of dividing it among ranks."""
 
 from coursekit.kit import Formula
 

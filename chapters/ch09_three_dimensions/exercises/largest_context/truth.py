@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def count_bytes(context, n, heads, size, way) -> int:
-    """Bytes, in float32: scores, and queries, keys and values."""
+    """Return the bytes of scores, queries, keys and values on a rank, in float32."""
     if way == "one process":
         return 4 * heads * (context * context + 3 * context * size)
     piece = context // n
@@ -14,7 +14,7 @@ def count_bytes(context, n, heads, size, way) -> int:
 
 
 def truth(budget, n, heads, size, way):
-    """Step by step, in multiples of the number of ranks."""
+    """Return the longest context that fits, found by trying multiples of the number of ranks."""
     context = 0
     while count_bytes(context + n, n, heads, size, way) <= budget:
         context += n
@@ -22,7 +22,7 @@ def truth(budget, n, heads, size, way):
 
 
 def replace_byte_count(change):
-    """The truth, if something else were needed."""
+    """Return the truth if `change` gave the bytes that are needed."""
 
     def guess(budget, n, heads, size, way):
         context = 0
@@ -79,7 +79,7 @@ def count_numbers(context, n, heads, size, way):
 
 
 def divide_whole_context(context, n, heads, size, way):
-    """As if one process had the ranks' memory together."""
+    """Return the bytes as if one process had the memory of all ranks."""
     return count_bytes(context, n, heads, size, "one process") / n
 
 

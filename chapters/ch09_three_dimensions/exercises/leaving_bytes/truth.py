@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import pairwise
 
@@ -7,13 +7,13 @@ from ..meshes_truth import first_axis_fastest
 
 
 def links(axis, sizes, places=all_places):
-    """Who sends to whom along an axis."""
+    """Yield (sender, receiver) for each link along an axis."""
     for ranks in lists_along(axis, sizes, places):
         yield from zip(ranks, [*ranks[1:], ranks[0]])
 
 
 def sum_machine_bytes(sizes, per_machine, sent, counts, pairs) -> list[float]:
-    """For each machine, the bytes of all links from it for which counts(sender's, receiver's)."""
+    """Return the bytes per machine, over its links with counts(sender's machine, receiver's)."""
     totals = [0.0] * (world_of(sizes) // per_machine)
     for axis in sizes:
         for a, b in pairs(axis, sizes):

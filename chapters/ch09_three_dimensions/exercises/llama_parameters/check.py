@@ -1,4 +1,4 @@
-"""How many parameters a Llama has. The truth makes its matrices, on a device without memory."""
+"""The number of parameters of a Llama. The truth makes its matrices on a device without memory."""
 
 from coursekit.kit import Formula
 

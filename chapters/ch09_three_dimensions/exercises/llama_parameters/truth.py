@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ def count(module) -> int:
 
 
 def plus(difference):
-    """The truth, and something that does not belong to it, of the same arguments."""
+    """Return the truth plus a wrong difference, a function of the same arguments."""
     return lambda *args: truth(*args) + difference(*args)
 
 

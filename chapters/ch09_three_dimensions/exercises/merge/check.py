@@ -1,4 +1,4 @@
-"""Attention to two sets of keys, from that to each of them."""
+"""The attention to two sets of keys, merged from the attention to each of them."""
 
 import torch
 
@@ -16,26 +16,26 @@ def draw_normal(seed, *shape, times=1.0) -> torch.Tensor:
 
 
 def case(seed, *shape, times=1.0, add=0.0):
-    """out, lse, more, more_lse"""
+    """Return random numbers for (out, lse, more, more_lse)."""
     a, b = (draw_normal(seed + k, *shape[:-1], times=times) + add for k in (2, 3))
     return draw_normal(seed, *shape), a, draw_normal(seed + 1, *shape), b
 
 
 def make_empty_sets(seed, *shape):
-    """The first set has no keys for the first query, the second none for the last one."""
+    """Return a case without keys in set 1 for the first query, and in set 2 for the last one."""
     out, lse, more, more_lse = case(seed, *shape)
     out[0], lse[0], more[-1], more_lse[-1] = 0, -INF, 0, -INF
     return out, lse, more, more_lse
 
 
 def apart(seed, by):
-    """The second set's scores are larger by so much than the first one's."""
+    """Return a case in which the second set's scores are shifted by `by` against the first's."""
     out, lse, more, more_lse = case(seed, 3, 2)
     return out, lse, more, more_lse + by
 
 
 def spread(seed, queries, size):
-    """One query's scores in the hundreds, another one's in the negative hundreds."""
+    """Return a case in which scores range by query from the negative hundreds to the hundreds."""
     out, lse, more, more_lse = case(seed, queries, size)
     far = torch.linspace(-900, 900, queries, dtype=torch.float64)
     return out, lse + far, more, more_lse + far

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 
 
 def truth(out, lse, more, more_lse):
-    """Number by number, in plain Python."""
+    """Return the merged out and lse, computed query by query in plain Python."""
     rows = zip(*(x.reshape(-1).tolist() for x in (lse, more_lse)))
     merged, sums = torch.empty_like(out).view(-1, out.shape[-1]), []
     pairs = zip(out.reshape(-1, out.shape[-1]), more.reshape(-1, out.shape[-1]))

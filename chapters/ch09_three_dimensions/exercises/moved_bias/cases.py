@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""A function that makes the loads of the cases."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""How the router's bias moves, so that loads get more equal."""
+"""The update of the router's bias that makes loads more equal."""
 
 import torch
 

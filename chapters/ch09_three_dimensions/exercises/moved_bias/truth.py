@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
 
 def truth(bias, loads, rate):
-    """Expert by expert, in plain Python."""
+    """Return the moved bias, computed expert by expert in plain Python."""
     loads, moved = loads.tolist(), []
     for b, load in zip(bias.tolist(), loads):
         more = load * len(loads) > sum(loads)

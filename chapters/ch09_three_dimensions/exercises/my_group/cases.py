@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import contextlib
 
@@ -32,9 +32,9 @@ def make_and_sum(answer, group, case):
 
 
 def who_is_in(group) -> list[int]:
-    """Whom this rank really reaches: a sum shows who took part."""
+    """Return the ranks that this rank really reaches: a sum shows which ones took part."""
     x = torch.zeros(dist.get_world_size(), dtype=torch.float64)
     x[dist.get_rank()] = 1
-    with contextlib.suppress(RuntimeError):  # a group of others may not answer: then it is alone
+    with contextlib.suppress(RuntimeError):  # a group of other ranks may fail: this one is alone
         dist.all_reduce(x, group=group)
     return x.nonzero().flatten().tolist()

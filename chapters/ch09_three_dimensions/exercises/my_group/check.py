@@ -1,4 +1,4 @@
-"""Process groups that all ranks make in the same order: who really takes part in a sum."""
+"""Process groups that all ranks create in the same order, checked by who takes part in a sum."""
 
 from coursekit.kit import RankCase, RankExercise, World, complains
 

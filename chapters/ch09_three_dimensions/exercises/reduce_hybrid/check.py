@@ -1,4 +1,4 @@
-"""A unit's gradient, reduced inside of a group and averaged across groups."""
+"""A unit's gradient, reduced inside a group and averaged across groups."""
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -9,7 +9,7 @@ from .cases import SHAPES, gradient_of
 
 
 def length_of(n) -> int:
-    """Of the flat tensor, with its padding."""
+    """Return the length of the flat tensor with its padding."""
     total = sum(torch.Size(shape).numel() for shape in SHAPES.values())
     return total + -total % n
 
@@ -34,7 +34,7 @@ def chunk(trial, place, ranks, divide_by, backwards=None) -> torch.Tensor:
 
 
 def find_unit_ranks(trial, place) -> list[int]:
-    """The ranks that have the same unit: all but those that differ on another axis."""
+    """Return the ranks that have the same unit: all but those that differ on another axis."""
     lists = lists_along(("replicate", "shard"), trial.case.args[0])
     return next(ranks for ranks in lists if place in ranks)
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 import torch.distributed as dist
@@ -8,7 +8,7 @@ from coursekit.kit.results import NO_RETURN
 from coursekit.kit.tables import tabulate
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in
 
-SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked at
+SIZES, LONG = (4, 6), 1024  # features of a head; places where memory is checked
 
 SAMPLES, HEADS = 2, 3
 

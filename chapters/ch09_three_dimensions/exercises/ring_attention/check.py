@@ -1,4 +1,4 @@
-"""Causal attention in which keys and values go round in a ring."""
+"""Causal attention in which keys and values travel round a ring."""
 
 from coursekit.kit import Equals, RankExercise, never
 

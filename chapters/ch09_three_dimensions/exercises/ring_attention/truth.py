@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -22,7 +22,7 @@ def find_places(trial, place):
 def attend_to_all(
     trial, place, sees=lambda mine, keys, places: keys <= mine.unsqueeze(-1), of=None
 ):
-    """Attention of a rank's queries to all keys, with some rule of what they see."""
+    """Return the attention of a rank's queries to all keys, or those of `of`, masked by `sees`."""
     context, places, mine = find_places(trial, place)
     q, k, v = whole(context)
     keys = torch.arange(context) if of is None else of(places)
@@ -66,7 +66,7 @@ def bytes_of_piece(trial, place) -> int:
 
 
 def need_ring(trial):
-    """Keys and values of a rank travel n - 1 times, and never lie all together on a rank."""
+    """Raise `Wrong` unless keys and values travel a ring n - 1 times, never all on one rank."""
     n = trial.n
     for place, calls in enumerate(trial.calls):
         who = trial.who(place)
@@ -99,7 +99,7 @@ def need_little_memory(trial):
     for place, of in enumerate(trial):
         most = 6.5 * scores + 14 * bytes_of_piece(
             trial, place
-        )  # room for a name of each step in one block
+        )  # leaves room for a named tensor per step of one block
         if of.peak > most:
             raise Wrong(
                 f"cost, {trial.case}",

@@ -1,4 +1,4 @@
-"""What runs next to the answer, and what its numbers are drawn from."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 
@@ -15,7 +15,7 @@ def scores_and_slope(k) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def gradient_through_weights(answer, k):
-    """Beside the answer: the gradient of the scores; None if the weights have none."""
+    """Return the gradient of the scores through an answer's weights; None if these have none."""
     scores, slope = scores_and_slope(k)
     weights, _ = answer(scores, k, SMALL_BIAS.clone())
     if not weights.requires_grad:

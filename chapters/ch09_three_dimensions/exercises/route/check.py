@@ -1,4 +1,4 @@
-"""Which experts a token gets, and how much each counts."""
+"""The experts that a token gets, and their weights."""
 
 import torch
 
@@ -33,7 +33,10 @@ LEARNS = "the router learns through the weights: they have to stay in autograd's
 
 
 def need_gradient(answer):
-    """The router learns through the weights alone: a choice has no gradient."""
+    """Yield a line if the weights have the right gradient; raise `Wrong` if not.
+
+    The router learns through the weights alone, because a choice has no gradient.
+    """
     for k in (1, 2):
         got = call_next_to_answer(gradient_through_weights, answer, k)
         if got is None:

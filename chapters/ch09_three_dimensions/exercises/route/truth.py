@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
 
 def truth(scores, k, bias=None):
-    """Token by token, in plain Python."""
+    """Return weights and experts, found token by token in plain Python."""
     weights, experts = [], []
     for of_token in scores.tolist():
         added = [0.0] * len(of_token) if bias is None else bias.tolist()
@@ -49,7 +49,7 @@ def softmax_over_tokens(scores, k, bias=None):
 
 
 def bias_probabilities(scores, k, bias=None):
-    """The bias is added to the probabilities."""
+    """Add the bias to the probabilities instead of the scores."""
     probabilities = scores.softmax(-1)
     experts = (probabilities if bias is None else probabilities + bias).topk(k, dim=-1).indices
     return probabilities.gather(-1, experts), experts

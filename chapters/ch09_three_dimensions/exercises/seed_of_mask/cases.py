@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import operator
 import random
@@ -10,7 +10,7 @@ from coursekit.kit import Rejection
 from coursekit.kit.observed_calls import hashes_as_elsewhere
 from coursekit.kit.results import NO_RETURN
 
-# Near powers of 2 and of 10, where ranges that are too small begin anew; and some drawn ones.
+# Numbers near powers of 2 and 10, where too small ranges begin anew, and some random ones.
 STEPS = (0, 1, 2, 10, 31, 100, 499, 500, 511, 512, 998, 999)
 
 SAMPLES = (0, 1, 10, 99, 100, 999, 1000, 1024, 32_767, 32_768, 65_536, 99_999, 100_000, 499_999,
@@ -38,7 +38,7 @@ def draw_all(answer):
         seed = answer(*place)
         is_whole = hasattr(type(seed), "__index__") and not isinstance(seed, bool)
         if is_whole:
-            seed = operator.index(seed)  # numpy's whole numbers are as good
+            seed = operator.index(seed)  # NumPy's whole numbers are accepted, too
         if not is_whole or not 0 <= seed < 2**63:
             why = NO_RETURN if seed is None else SEED
             raise Rejection(f"seed_of_mask{place} returned {seed!r:.60}", why)

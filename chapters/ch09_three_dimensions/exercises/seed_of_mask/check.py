@@ -1,4 +1,4 @@
-"""The seed of a dropout mask: the same on all ranks, another one for each mask."""
+"""The seed of a dropout mask: the same on all ranks, but a different one for each mask."""
 
 from coursekit.kit import RankCase, RankExercise, World, complains
 

@@ -1,4 +1,4 @@
-"""What a rank sends along each axis in one step. The truth adds up message after message."""
+"""The bytes that a rank sends along each axis in a step. The truth adds up message by message."""
 
 from coursekit.kit import Formula
 

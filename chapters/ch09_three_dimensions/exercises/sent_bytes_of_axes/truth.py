@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def ring(n, nbytes) -> float:
-    """What each rank sends in an all-reduce: 2(n-1) chunks."""
+    """Return the bytes that each rank sends in an all-reduce: 2(n-1) chunks."""
     return sum(nbytes / n for _ in range(2 * (n - 1)))
 
 
@@ -17,7 +17,7 @@ def truth(sizes, stage, activation_bytes, blocks, parameter_bytes):
 
 
 def but(**changed):
-    """The truth with other functions for some axes, each of the same arguments."""
+    """Return the truth with other functions, of the same arguments, for some axes."""
 
     def mistaken(*args):
         return truth(*args) | {axis: float(function(*args)) for axis, function in changed.items()}

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import torch
 
@@ -33,6 +33,6 @@ CASES = [
 
 
 def calls() -> list[tuple]:
-    """Sizes of a mesh, the shape of a batch, and each rank's place."""
+    """Return (sizes of the mesh, shape of the batch, place) for each rank of each case."""
     found = [(*case.args, range(world_of(case.args[0]))) for case in CASES]
     return [(sizes, shape, place) for sizes, shape, places in found for place in places]

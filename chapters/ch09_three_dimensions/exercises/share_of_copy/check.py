@@ -1,4 +1,4 @@
-"""Which samples a rank computes with, on a mesh: those of its copy of the model."""
+"""The samples that a rank of a mesh computes with: those of its copy of the model."""
 
 from coursekit.kit import Equals, RankExercise, never
 

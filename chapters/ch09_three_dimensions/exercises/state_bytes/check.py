@@ -1,4 +1,4 @@
-"""What of a model's states lies on one rank of a mesh, with some stage of ZeRO along dp."""
+"""The bytes of model states on one rank of a mesh, with some stage of ZeRO along dp."""
 
 from coursekit.kit import Formula
 

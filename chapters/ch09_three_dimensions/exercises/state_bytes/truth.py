@@ -1,12 +1,12 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
-BYTES = {"parameters": 2, "gradients": 2, "optimizer": 12}  # of a parameter
+BYTES = {"parameters": 2, "gradients": 2, "optimizer": 12}  # per parameter
 
-SHARDED = {"optimizer": 1, "gradients": 2, "parameters": 3}  # from which stage on
+SHARDED = {"optimizer": 1, "gradients": 2, "parameters": 3}  # the first stage that shards it
 
 
 def truth(parameters, sizes, stage):
-    """Kind by kind."""
+    """Return the bytes on a rank, added up kind by kind."""
     part, total = parameters / sizes["tp"] / sizes["pp"], 0.0
     for kind, each in BYTES.items():
         total += part * each / (sizes["dp"] if stage >= SHARDED[kind] else 1)
@@ -14,7 +14,13 @@ def truth(parameters, sizes, stage):
 
 
 def guess(each=16, stages=(0, 12, 14, 16), over="dp", cut=("tp", "pp")):
-    """With something else: so many bytes of each parameter are sharded in a stage, over an axis."""
+    """Return a wrong formula.
+
+    each    bytes per parameter
+    stages  bytes per parameter that are sharded in stage 0, 1, 2 and 3
+    over    the axes over which they are sharded
+    cut     the axes that divide the model
+    """
 
     def value(parameters, sizes, stage):
         part, sharded = parameters, stages[stage]

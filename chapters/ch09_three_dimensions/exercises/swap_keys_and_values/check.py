@@ -1,4 +1,4 @@
-"""Heads for places: parts of one dimension given, parts of another one got."""
+"""An exchange of heads for places: ranks give parts of one dimension for parts of another."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 from functools import partial
 
@@ -9,9 +9,9 @@ from coursekit.kit.results import NO_RETURN
 
 SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
 
-STEPS, SAMPLES = 2, 4  # samples of each copy
+STEPS, SAMPLES = 2, 4  # SAMPLES of each copy
 
-SHORT, LONG = 0.3, 1e3  # longest gradients: all are longer, none is
+SHORT, LONG = 0.3, 1e3  # limits on the norm: all gradients exceed SHORT, none LONG
 
 sgd = partial(torch.optim.SGD, lr=0.5)
 

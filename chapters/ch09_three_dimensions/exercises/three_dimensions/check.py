@@ -1,6 +1,6 @@
-"""A training step in three dimensions. The truth is one process, which each rank is as well.
+"""A training step in three dimensions. The truth is the same training in one process.
 
-A mistake is that one process which leaves out the same thing, or does it in the same wrong order.
+A mistake is that training with the same part left out, or done in the same wrong order.
 """
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never

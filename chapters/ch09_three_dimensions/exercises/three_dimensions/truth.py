@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 from functools import cache
@@ -14,7 +14,7 @@ from .cases import SIZES, STEPS, batch_of, sgd
 
 LETTERS, OUTPUT = "letters.weight", "output.weight"
 
-# What is left out, or done too early: [(what of the step, when it matters, what it means), …]
+# The diagnoses of what a step leaves out, or does too early.
 NO_ZERO = (
     "the gradients of the step before are still there, and the new ones are added to them: zero "
     "them before the pipeline's step"
@@ -59,15 +59,16 @@ VARIANTS = {
 def one_process(
     dp, stages, longest, zero=True, tied="early", average=True, clip="all", steps=True
 ) -> tuple[list[dict], list[list]]:
-    """The same training without ranks: the weights of each copy, and the losses in each step.
+    """Train without ranks, and return the weights of each copy, and the losses in each step.
 
     tied  when both parts of the tied weight's gradient are added up: "early", "late", or never
-    clip  what is shortened: "all", the mean; or "each copy", before it is taken; or ""
+    clip  what is shortened: "all", the mean; "each copy", each gradient before the mean is taken;
+          "always", the mean, which is also lengthened; or "", nothing
     """
     copies, losses = [make_untied_model() for _ in range(dp)], []
     for number in range(STEPS):
         before = [letters_gradient(model) if not zero and stages == 1 else 0 for model in copies]
-        losses.append(backward(copies, *batch_of(number, dp), zero))  # of each copy
+        losses.append(backward(copies, *batch_of(number, dp), zero))  # one per copy
         grads = [{name: p.grad for name, p in model.named_parameters()} for model in copies]
         if tied == "early" or (stages == 1 and tied):
             add_tied(grads, before)
@@ -89,7 +90,7 @@ def one_process(
 
 
 def make_untied_model():
-    """The model, with the output's weight as a parameter of its own."""
+    """Return the model with the output's weight as a separate parameter."""
     model, from_tied = (whole_transformer(tied=tied, **SIZES) for tied in (False, True))
     model.load_state_dict(from_tied.state_dict())
     return model
@@ -113,7 +114,10 @@ def letters_gradient(model):
 
 
 def add_tied(grads, before):
-    """before: what both had already, and what is one and the same number in one parameter"""
+    """Add up both parts of the tied weight's gradient in each copy.
+
+    before  the old gradient of each copy, which both parts include, but a tied parameter only once
+    """
     for of, once in zip(grads, before):
         both = of[LETTERS] + of[OUTPUT] - once
         of[LETTERS].copy_(both)
@@ -121,7 +125,10 @@ def add_tied(grads, before):
 
 
 def shorten(grads, longest, always=False):
-    """The output's weight counts with the embedding's, whose gradient is the same by now."""
+    """Scale each copy's gradients down to the norm `longest`, and with `always` also up to it.
+
+    The output's weight is not counted: its gradient is the same as the embedding's by now.
+    """
     for of in grads:
         squares = sum(g.pow(2).sum() for name, g in of.items() if name != OUTPUT)
         for gradient in of.values():
@@ -134,7 +141,7 @@ def train_one_process(trial, **how) -> tuple[list[dict], list[list]]:
 
 
 def weights_of(trial, place, **how) -> dict:
-    """What this rank's stage should have; the last one has the tied weight as its output's."""
+    """Return the weights of this rank's stage; on the last one, the tied weight is the output's."""
     sizes = trial.case.args[0]
     at, stages = all_places(sizes)[place], sizes["pp"]
     weights = dict(train_one_process(trial, **how)[0][at["dp"]])
@@ -144,7 +151,7 @@ def weights_of(trial, place, **how) -> dict:
 
 
 def names_of_stage(stage, stages) -> list[str]:
-    """The embedding, the blocks, and norm and output, shared out evenly among the stages."""
+    """Return a stage's parameters; embedding, blocks, and norm with output are divided evenly."""
     names = [name for name, _ in whole_transformer(**SIZES).named_parameters()]
     layers = [("letters.", "places."), *((f"blocks.{k}.",) for k in range(SIZES["layers"])),
               ("norm.", LETTERS)]  # fmt: skip

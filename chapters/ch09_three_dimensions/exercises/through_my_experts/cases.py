@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +11,7 @@ WIDTH, HIDDEN = 3, 5
 
 
 class Mlps(nn.Module):
-    """As Experts of the lab: MLPs side by side."""
+    """MLPs side by side, like the lab's Experts."""
 
     def __init__(self, n):
         super().__init__()
@@ -53,7 +53,7 @@ def go_through(answer, place, case):
 
 
 def make_loss(y) -> torch.Tensor:
-    """A loss whose gradient is another one for each number."""
+    """Return a loss whose gradient is different for each number."""
     return (y * torch.arange(1.0, y.numel() + 1, dtype=y.dtype).view(y.shape)).sum()
 
 

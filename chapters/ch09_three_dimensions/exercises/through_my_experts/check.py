@@ -1,4 +1,4 @@
-"""Experts that nobody needs: the backward has to go through them all the same."""
+"""Experts that no token chooses: the backward has to go through them all the same."""
 
 from coursekit.kit import RankCase, World, complains
 from coursekit.kit.single_rank import LocalExercise

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -24,7 +24,7 @@ WRONG_GRADIENTS = (
 
 
 def right_ones(counts):
-    """What the experts make of the rows, and all gradients."""
+    """Return the experts' outputs for the rows, and all gradients."""
     experts, leaf = Mlps(len(counts)), rows_of(counts).requires_grad_()
     y = experts(leaf, torch.tensor(counts))
     make_loss(y).backward()

@@ -1,4 +1,4 @@
-"""Which keys of another rank's piece a query may see."""
+"""The keys of another rank's piece that a query may see."""
 
 from coursekit.kit import Formula
 

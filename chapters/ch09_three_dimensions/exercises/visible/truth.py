@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
 
 def truth(rank, source, length):
-    """Place by place in the whole text."""
+    """Return which keys are visible, compared place by place in the whole text."""
     return [
         [source * length + key <= rank * length + query for key in range(length)]
         for query in range(length)
@@ -49,7 +49,7 @@ def earlier_alone(rank, source, length):
 
 
 def later_too(rank, source, length):
-    """The triangle for a rank's own piece, and everything of all others."""
+    """Return the triangle for a rank's own piece, and every key for all others."""
     return local(rank, source, length) | (rank != source)
 
 

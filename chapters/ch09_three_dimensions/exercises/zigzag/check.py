@@ -1,4 +1,4 @@
-"""Two pieces of the text for each rank, so that all have as much to compute."""
+"""Two pieces of the text for each rank, so that all ranks have the same amount to compute."""
 
 from coursekit.kit import Formula
 from coursekit.kit.results import text_of

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
 
 def truth(context, n):
-    """Place by place: to whom does it belong?"""
+    """Return each rank's places, assigned place by place."""
     length, found = context // (2 * n), [[] for _ in range(n)]
     for place in range(context):
         piece = place // length

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 import time
 
@@ -10,13 +10,13 @@ RANDOM = 80
 
 AGAIN = "the same rest is computed again and again: functools.cache remembers it"
 
-LAYERS, DEVICES, SECONDS = 16, 16, 20.0  # of the large case, and what it may take of a processor
+LAYERS, DEVICES, SECONDS = 16, 16, 20.0  # of the large case, and its limit on processor time
 
 ASKED = "asked is a list of keys (first, end, size), a stage each"
 
 
 def plans(seconds, layers, devices):
-    """Every plan that is possible, from the first layer on."""
+    """Return every possible plan, built from the first layer on."""
 
     def rest(first, left):
         if first == layers:
@@ -36,7 +36,7 @@ def step(seconds, plan, microbatches):
 
 
 class StageTrial:
-    """A case, the plan that came, and every other one."""
+    """A case, the answer's plan, and every possible plan."""
 
     def __init__(self, case, arguments, plan):
         self.seconds, self.layers, self.devices, self.microbatches = arguments
@@ -48,14 +48,14 @@ class StageTrial:
         return step(self.seconds, plan, self.microbatches)
 
     def reverse_layers(self):
-        """The same with its layers in the opposite order."""
+        """Return the same trial with its layers in the opposite order."""
         n = self.layers
         turned = {(n - end, n - first, size): t for (first, end, size), t in self.seconds.items()}
         plan = [(n - end, n - first, size) for first, end, size in reversed(self.plan)]
         return StageTrial("", (turned, n, self.devices, self.microbatches), plan)
 
     def is_best_by(self, cost) -> bool:
-        """Whether no plan has a lower cost, which depends on times and micro-batches."""
+        """Return whether no plan has a lower cost(its stages' times, micro-batches)."""
         costs = [cost([self.seconds[s] for s in plan], self.microbatches)
                  for plan in (self.plan, *self.every)]  # fmt: skip
         return costs[0] == min(costs)
@@ -79,7 +79,7 @@ POINTED = {
 
 
 def time_answer(answer, *arguments) -> tuple:
-    """Beside the answer: what came of a call, its arguments then, and the seconds that it took."""
+    """Call an answer; return the outcome, the arguments afterwards, and the seconds it took."""
     began = time.process_time()
     outcome, given = outcome_and_arguments(answer, *arguments)
     return outcome, given, time.process_time() - began

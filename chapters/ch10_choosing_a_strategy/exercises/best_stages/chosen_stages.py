@@ -1,6 +1,6 @@
-"""By what a cut into stages may have been chosen, and why that is not the shortest step."""
+"""The criteria by which a cut into stages may be chosen without giving the shortest step."""
 
-OTHER_COSTS = {  # what a plan may have been chosen by, of its times and B micro-batches
+OTHER_COSTS = {  # {diagnosis: the cost of a plan, from its times and B micro-batches}
     "first the slowest stage, then the sum, is another order: a slower slowest stage may be worth "
     "it if the sum gets smaller": lambda t, B: (max(t), sum(t)),
     "first the sum, then the slowest stage, is another order: a larger sum may be worth it if the "

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import random
 from functools import cache
@@ -17,7 +17,7 @@ NO_CUT = "each layer belongs to exactly one stage, and a stage begins where the 
 
 
 def random_case(chance, layers, sizes):
-    """Whole numbers of seconds, so that sums are exact; some stages are not possible."""
+    """Return whole seconds of stages, so that sums are exact; some stages are not possible."""
     work = [chance.choice((1, 2, 3, 5, 8, 13)) for _ in range(layers)]
     found, is_even = {}, chance.random() < 0.5
     for first in range(layers):
@@ -50,12 +50,12 @@ IMPOSSIBLE = {
 
 
 def read_plan(case, answer, *arguments):
-    """The plan of an answer; raises `Wrong` if it is none."""
+    """Return the plan of an answer; raise `Wrong` if it is none."""
     return read_timed_plan(case, answer, *arguments)[0]
 
 
 def read_timed_plan(case, answer, seconds, layers, devices, microbatches):
-    """The same, and the seconds that it took."""
+    """Return the plan of an answer and the seconds that it took; raise `Wrong` if it is none."""
     outcome, (given, *_), taken = call_next_to_answer(
         time_answer, answer, dict(seconds), layers, devices, microbatches
     )  # fmt: skip
@@ -103,7 +103,7 @@ def need_plan(case, plan, layers, devices):
 
 
 def why_slow(tried) -> str:
-    """The misunderstanding under which all these plans would be the best ones."""
+    """Return the misconception under which all these plans would be the best ones, or ""."""
     fits = (s for s, cost in OTHER_COSTS.items() if all(one.is_best_by(cost) for one in tried))
     told = next(fits, "")
     if told:
@@ -121,7 +121,7 @@ def why_slow(tried) -> str:
 
 
 def search_without_limits(one) -> float:
-    """What comes of it if for each state the rest is the one that would be best alone."""
+    """Return a step's seconds if each state is followed by the rest that is best by itself."""
 
     @cache
     def rest(first, left):
@@ -159,8 +159,11 @@ def need_large(answer):
 
 
 def search_fronts(seconds, layers, devices, B):
-    """The shortest step, another way: for each pair of layer and devices, all pairs of sum and
-    slowest stage that no other pair beats in both."""
+    """Return the shortest step, found in another way.
+
+    For each pair of layer and devices, keep all pairs of sum and slowest stage that no other pair
+    beats in both.
+    """
     fronts = {(layers, 0): {(0, 0)}}
     for first in reversed(range(layers)):
         for left in range(1, devices + 1):

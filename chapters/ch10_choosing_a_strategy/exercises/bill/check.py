@@ -1,4 +1,4 @@
-"""What a training costs. The truth counts it second by second, in another order."""
+"""The cost of a training run. The truth computes it in another order."""
 
 from coursekit.kit import Formula
 

@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(parameters, tokens, gpus, peak, mfu, price):
-    useful = gpus * peak * mfu  # FLOPs that count, in a second
+    useful = gpus * peak * mfu  # useful FLOP/s of all GPUs
     seconds = 3 * 2 * parameters * tokens / useful
     hours = gpus * seconds / 60 / 60
     return {"days": seconds / 60 / 60 / 24, "gpu_hours": hours, "dollars": hours * price}

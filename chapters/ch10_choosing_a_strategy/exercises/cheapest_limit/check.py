@@ -1,4 +1,4 @@
-"""From which share of a GPU's memory on to expect a failure. The truth adds up run after run."""
+"""The share of a GPU's memory above which a failure is expected. The truth adds up run by run."""
 
 from coursekit.kit import Formula
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ def cost(limit, shares, failed, missed, alarm) -> float:
 
 
 def cheapest(limits, cost_of):
-    """Of equal ones the smallest."""
+    """Return the limit with the lowest cost, the smallest of equal ones."""
     best = None
     for limit in sorted(limits):
         if best is None or cost_of(limit) < cost_of(best):
@@ -73,7 +73,7 @@ def position(shares, failed, limits, missed, alarm):
 
 
 def start_minimum_at(start, at=lambda limits: 0):
-    """Only limits below a start value count."""
+    """Return a search that considers only limits whose cost is below a start value."""
 
     def mistaken(shares, failed, limits, missed, alarm):
         cost_of = lambda limit: cost(limit, shares, failed, missed, alarm)  # noqa: E731
@@ -84,7 +84,7 @@ def start_minimum_at(start, at=lambda limits: 0):
 
 
 def first_valley(rises):
-    """Ends before the first limit that costs more."""
+    """Return a search that ends before the first limit that costs more."""
 
     def mistaken(shares, failed, limits, missed, alarm):
         costs = {limit: cost(limit, shares, failed, missed, alarm) for limit in sorted(limits)}

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The configurations that can be completed, and the names of their numbers."""
 
 TRAIN = "train_batch_size"
 
@@ -14,7 +14,7 @@ def config(train=None, micro=None, steps=None) -> dict:
     return {key: value for key, value in found.items() if value is not None}
 
 
-POSSIBLE = {  # the dict, and the copies
+POSSIBLE = {  # {case: (the dict, the copies)}
     "all three, 2 copies": (config(16, 4, 2), 2),
     "without accumulation, 2 copies": (config(16, 4), 2),
     "without the micro-batch, 3 copies": (config(60, steps=4), 3),

@@ -1,4 +1,4 @@
-"""DeepSpeed's three batch numbers, completed. The truth tries all there is."""
+"""DeepSpeed's three batch numbers, completed. The truth tries all numbers up to a limit."""
 
 from coursekit.kit.results import NO_RETURN, NOT_ITS_OWN, outcome_and_arguments, outcome_of, plain
 from coursekit.protocol import Exercise, Wrong

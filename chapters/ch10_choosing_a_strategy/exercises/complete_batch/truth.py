@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit.tables import tabulate
 
@@ -9,7 +9,7 @@ LARGEST = 64
 
 @tabulate(lambda: list(POSSIBLE.values()))
 def truth(given, copies) -> dict:
-    """Try every micro-batch and number of steps: what agrees with all that is given."""
+    """Try every micro-batch and number of steps; return the first that agrees with `given`."""
     wanted = {STEPS: 1} | given if len(given) == 1 else given
     for micro in range(1, LARGEST + 1):
         for steps in range(1, LARGEST + 1):

@@ -1,4 +1,4 @@
-"""What in a published row cannot be right. The truth compares whole numbers and bounds."""
+"""The contradictions in a published row. The truth compares whole numbers and bounds."""
 
 from coursekit.kit import Formula
 from coursekit.kit.results import is_number

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from fractions import Fraction
 
@@ -6,7 +6,7 @@ from .cases import ORDER
 
 
 def copies_of(row):
-    """How many copies of the model there are; None where that is no whole number."""
+    """Return the number of copies of the model; None if it is not a whole number."""
     if row["dp"] is not None:
         return row["dp"]
     copies = Fraction(row["gpus"], row["tp"] * row["pp"])
@@ -38,7 +38,7 @@ def truth(row):
 
 
 def but(**tests):
-    """The truth with other tests."""
+    """Return the truth with other tests."""
 
     def mistaken(row):
         return [name for name in ORDER if (TESTS | tests)[name](row)]
@@ -47,7 +47,7 @@ def but(**tests):
 
 
 def compute_tflops(row) -> float:
-    """TFLOP/s of a GPU."""
+    """Return the TFLOP/s of a GPU, computed from the other numbers of a row."""
     return row["batch"] * row["flops"] / row["seconds"] / row["gpus"] / 1e12
 
 
@@ -71,7 +71,7 @@ def divides_by_rounded_copies(row) -> bool:
 
 
 def divides_whole_shares(row) -> bool:
-    """Of what is left when the batch is dealt out with a rest."""
+    """Return whether a copy's share, rounded down, is no whole number of micro-batches."""
     copies = copies_of(row)
     return bool(copies) and row["batch"] // copies % row["micro_batch"] != 0
 

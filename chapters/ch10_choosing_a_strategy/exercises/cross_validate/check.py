@@ -1,4 +1,4 @@
-"""Errors of runs whose group has calibrated nothing. The truth looks at one run after another."""
+"""Errors of runs whose group was left out of the fit. The truth looks at one run after another."""
 
 from coursekit.kit import Formula
 from coursekit.kit.results import equal
@@ -8,7 +8,7 @@ from .truth import MISTAKES, truth
 
 
 def too_many(found, case) -> str:
-    """Of entries for runs without a published y, whatever stands there; and of another order."""
+    """Return the diagnosis of entries for runs without a published y, or of another order."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
         if isinstance(got, list) and len(call[2]) == len(got) > len(EXERCISE.truth(*call)):
             return "runs without a published value have no error: leave them out of the list."

@@ -1,11 +1,15 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import math
 from statistics import mean
 
 
 def errors(fit, x, y, group, counts, off=lambda found, stated: abs(found / stated - 1)):
-    """counts(k, i): whether run k helps to calibrate what predicts run i."""
+    """Return the errors of all published runs.
+
+    counts  takes k and i, and returns whether run k is in the fit that predicts run i
+    off     takes a predicted and a published value, and returns the error
+    """
     told = []
     for i, stated in enumerate(y):
         if stated is not None:
@@ -32,7 +36,7 @@ def own_group(fit, x, y, group):
 
 
 def earlier_alone(fit, x, y, group):
-    """Nothing comes before the first group: its own runs are taken."""
+    """Fit only the groups before a run's own; the first group is fitted to its own runs."""
 
     def counts(k, i):
         order = list(dict.fromkeys(group))
@@ -42,7 +46,7 @@ def earlier_alone(fit, x, y, group):
 
 
 def neighbours(fit, x, y, group):
-    """A group ends where another name comes."""
+    """Let a group end where the next run has another name."""
     number = [0]
     for name, before in zip(group[1:], group):
         number.append(number[-1] + (name != before))
@@ -54,12 +58,12 @@ def compare_group_identity(fit, x, y, group):
 
 
 def one_fit(fit, x, y, group):
-    """The fit of the last group predicts all runs."""
+    """Predict all runs with the fit that leaves out the last group."""
     return errors(fit, x, y, group, lambda k, i: group[k] != group[-1])
 
 
 def mean_of_fits(fit, x, y, group):
-    """A fit for each other group; the mean of what they predict."""
+    """Fit each other group separately, and take the mean of their predictions."""
     told = []
     for i, stated in enumerate(y):
         if stated is not None:
@@ -88,19 +92,19 @@ def predict_from_y(fit, x, y, group):
 
 
 def drop_gaps(fit, x, y, group):
-    """y without its gaps, and x and group with them."""
+    """Remove the gaps from y, but not from x and group."""
     known = [stated for stated in y if stated is not None]
     return truth(fit, x[: len(known)], known, group[: len(known)])
 
 
 def find_error_by_value(fit, x, y, group):
-    """Errors kept by their y: of equal ones the last."""
+    """Keep errors by their y, so that the last of equal ones counts."""
     kept = dict(zip([of for of in y if of is not None], truth(fit, x, y, group)))
     return [kept.get(of) for of in y if of is not None]
 
 
 def find_first_error_by_value(fit, x, y, group):
-    """Errors put where their y stands first: the others are not found any more."""
+    """Find errors by the first position of their y, so that later equal ones are not found."""
     known = [of for of in y if of is not None]
     told = truth(fit, x, y, group)
     return [told[known.index(of)] for of in known]
@@ -131,7 +135,7 @@ def fill_gaps(value):
 
 
 def count_gaps_as_zero(fit, x, y, group):
-    """What is not published counts as 0 when an engine is calibrated."""
+    """Count unpublished values as 0 in the fits."""
     filled = [0 if stated is None else stated for stated in y]
     told = errors(fit, x, filled, group, lambda k, i: group[k] != group[i],
                   lambda found, stated: abs(found / stated - 1) if stated else None)  # fmt: skip

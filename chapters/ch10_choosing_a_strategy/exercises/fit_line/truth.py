@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from fractions import Fraction
 
@@ -27,7 +27,7 @@ def fit_through_zero(sizes, seconds):
 
 
 def once_each(choose):
-    """Of several times of one size, one is taken."""
+    """Return a fit that uses one time per size, which `choose` takes from all of them."""
 
     def mistaken(sizes, seconds):
         of = {}
@@ -39,7 +39,7 @@ def once_each(choose):
 
 
 def bytes_of_seconds(sizes, seconds):
-    """The line through the bytes over the seconds."""
+    """Fit a line through the bytes over the seconds."""
     start, slope = truth(seconds, sizes)
     return [-start * slope, 1 / slope]
 

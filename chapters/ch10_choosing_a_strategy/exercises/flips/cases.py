@@ -1,11 +1,11 @@
-"""What the cases and the truth share."""
+"""Data and functions that the cases and the truth share."""
 
 from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A small one, for the check: its functions need no more."""
+    """A small engine for the check, whose judges need no more."""
 
     products: float = 1.0
     inside: float = 0.5
@@ -17,7 +17,7 @@ class Engine:
 NAMES = tuple(field.name for field in fields(Engine))
 
 
-# Judges: functions of an engine.
+# Judges: each takes an engine, and returns a verdict.
 def judge_links(engine):
     return "agrees" if engine.inside > 0.4 else "disagrees"
 
@@ -32,23 +32,23 @@ def judge_exposed(engine):
 
 
 def judge_narrow_range(engine):
-    """Another verdict on both sides, and the same on both."""
+    """Return the same other verdict below and above a range of `products`."""
     return "agrees" if abs(engine.products - 1) < 0.1 else "disagrees"
 
 
 def judge_pair(engine):
-    """Only both together would change it."""
+    """Return another verdict only if `inside` and `across` are both large."""
     return "disagrees" if engine.inside > 0.7 and engine.across > 0.7 else "agrees"
 
 
 def judge_launch(engine):
-    """A change of `launch` flips it only if `inside` is as it was."""
+    """Return another verdict for a changed `launch` only if `inside` is unchanged."""
     is_changed = abs(engine.launch - 2e-3) > 1e-4 and abs(engine.inside - 0.5) < 1e-4
     return "disagrees" if is_changed else "agrees"
 
 
 def judge_exposed_range(engine):
-    """Changes by which the number grows or falls by a small amount do not count."""
+    """Return another verdict only if `exposed` leaves a small range, or `launch` reaches 1."""
     return "agrees" if 0.2 < engine.exposed < 0.44 and engine.launch < 1 else "disagrees"
 
 
@@ -57,12 +57,12 @@ def judge_large_exposed(engine):
 
 
 def judge_middle_range(engine):
-    """Another verdict only between the number and the changed one."""
+    """Return another verdict only if `products` is between its value and the changed one."""
     return "disagrees" if 1.1 < engine.products < 1.4 else "agrees"
 
 
 def judge_with_new_string(engine):
-    """An equal word, and another object, at each call."""
+    """Return an equal word, but another object, at each call."""
     return " ".join(["cannot", "be", "told" if engine.launch < 1 else "seen"])
 
 

@@ -1,4 +1,4 @@
-"""On which numbers of an engine a verdict hangs. The truth asks all changes, and then sorts."""
+"""The numbers of an engine that can change a verdict. The truth tries all changes, then sorts."""
 
 from coursekit.kit import Formula
 

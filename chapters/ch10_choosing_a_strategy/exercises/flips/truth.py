@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import NAMES, Engine
 
@@ -55,7 +55,7 @@ def accumulate_changes(judge, engine, names, factor):
 
 
 def compare_both_changes(judge, engine, names, factor):
-    """Compares the two changed ones with each other."""
+    """Compare the verdicts of the two changed engines with each other."""
     return [name for name in names
             if judge(change_engine(engine, **{name: getattr(engine, name) / factor}))
             != judge(change_engine(engine, **{name: getattr(engine, name) * factor}))]  # fmt: skip
@@ -74,7 +74,7 @@ def only_if_both(judge, engine, names, factor):
 
 
 def is_disagreement(judge, engine, names, factor):
-    """Looks for one word, instead of another one."""
+    """Search for one word instead of any other verdict."""
     return [name for name in names
             if "disagrees" in [judge(change_engine(engine, **{name: getattr(engine, name) * step}))
                                for step in (1 / factor, factor)]]  # fmt: skip

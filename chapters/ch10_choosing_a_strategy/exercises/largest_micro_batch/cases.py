@@ -1,3 +1,3 @@
-"""What the cases and the truth share."""
+"""A diagnosis that the check and the truth share."""
 
 NOTHING_FITS = "where nothing fits, the answer is 0."

@@ -7,7 +7,7 @@ from .truth import MISTAKES, truth
 
 
 def explain(found, case):
-    """Of sizes that nothing fits with, computed from what is left."""
+    """Return the diagnosis of a negative size, computed from missing room, or ""."""
     return NOTHING_FITS if min(found[case]) < 0 else ""
 
 

@@ -1,15 +1,15 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import NOTHING_FITS
 
 
 def count_held_samples(size, stages, samples) -> int:
-    """Samples on the first stage at a time, under 1F1B."""
+    """Return how many samples the first stage keeps at a time under 1F1B."""
     return size * min(stages, samples // size)
 
 
 def largest(fits):
-    """The largest divisor of `samples` that fits, or 0."""
+    """Return a search for the largest divisor of `samples` that fits, or 0."""
 
     def find_largest(room, states, activations, stages, samples):
         sizes = [size for size in range(1, samples + 1) if samples % size == 0]
@@ -20,7 +20,7 @@ def largest(fits):
 
 
 def search_without_divisors(fits):
-    """The same, for a condition on sizes that do not divide, too."""
+    """Return a search for the largest size that fits, whether it divides `samples` or not, or 0."""
 
     def search_sizes(room, states, a, stages, samples):
         sizes = range(1, samples + 1)

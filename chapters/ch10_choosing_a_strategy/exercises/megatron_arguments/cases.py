@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The cases, and the code that runs next to the answer."""
 
 from types import SimpleNamespace
 
@@ -7,7 +7,7 @@ from coursekit.kit.results import outcome_of
 PLAIN = {"dp": 1, "tp": 1, "pp": 1, "cp": 1, "zero": 0, "micro_batch": 1, "recompute": "none",
          "chunks": 1, "sequence": True}  # fmt: skip
 
-CASES = {  # what differs from PLAIN, samples of a step, layers
+CASES = {  # {case: (what differs from PLAIN, samples of a step, layers)}
     "one rank": ({}, 8, 4),
     "dp 2 × tp 2 × pp 2, ZeRO 1": ({"dp": 2, "tp": 2, "pp": 2, "zero": 1}, 16, 4),
     "tp 4, no sequence parallelism": ({"tp": 4, "sequence": False}, 8, 6),
@@ -37,8 +37,10 @@ OPTIONS = (*SIZES, MICRO, BATCH, SEQUENCE, ZERO, VIRTUAL, GRANULARITY, METHOD, L
 
 
 def options_after(answer, before, call) -> tuple:
-    """Beside the answer: what came of a call, the plan's fields then, and whether it gave a dict
-    that it had given for the call before."""
+    """Call an answer for the call before, if any, and then for this one.
+
+    Returns the outcome, the plan's fields afterwards, and whether both calls gave the same dict.
+    """
     first, outcome = None, None
     for fields, *more in filter(None, (before, call)):
         plan, first = SimpleNamespace(**fields), outcome

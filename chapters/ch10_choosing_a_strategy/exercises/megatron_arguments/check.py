@@ -1,4 +1,4 @@
-"""The parallel part of Megatron-LM's command line. The truth is a table of when each is there."""
+"""The parallel part of Megatron-LM's command line. The truth is a table of when options apply."""
 
 from difflib import get_close_matches
 

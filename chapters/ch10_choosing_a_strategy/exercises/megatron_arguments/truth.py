@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from types import SimpleNamespace
 
@@ -20,14 +20,14 @@ from .cases import (
 
 
 def layers_of_chunk(plan, layers) -> int:
-    """Dealt out one by one, to all chunks of all stages."""
+    """Return the layers of a chunk, dealt out one by one to all chunks of all stages."""
     chunks = [0] * (plan.pp * plan.chunks)
     for layer in range(layers):
         chunks[layer % len(chunks)] += 1
     return max(chunks)
 
 
-TABLE = {  # option: (whether it is there, its value)
+TABLE = {  # {option: (whether a plan needs it, its value)}
     **{option: (lambda p: True, lambda p, b, n, axis=axis: getattr(p, axis))
        for option, axis in SIZES.items()},
     MICRO: (lambda p: True, lambda p, b, n: p.micro_batch),

@@ -1,4 +1,4 @@
-"""How many users a server has room for. The truth adds one after the other."""
+"""The number of users that a server has room for. The truth adds one user after another."""
 
 from coursekit.kit import Formula
 

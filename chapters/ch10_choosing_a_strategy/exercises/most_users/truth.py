@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def count_user_bytes(tp, layers, kv_heads, size, tokens) -> int:
-    """Bytes on one GPU, head after head: a GPU has one at least, whole."""
+    """Return a user's bytes on one GPU, head by head; a GPU has at least one whole head."""
     here = sum(1 for head in range(kv_heads) if head % tp == 0)
     return sum(2 * 2 * size * tokens for _ in range(layers) for _ in range(here))
 

@@ -1,4 +1,4 @@
-"""FLOPs that a step needs. The truth adds up one product after another."""
+"""The FLOPs that a step needs. The truth adds up one product after another."""
 
 from coursekit.kit import Formula
 

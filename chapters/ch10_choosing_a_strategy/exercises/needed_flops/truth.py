@@ -1,9 +1,9 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(tokens, layers, matrices, width, context, output):
     total = 0
-    for passes in (1, 2):  # forward; backward: by the inputs, and by the weights
+    for passes in (1, 2):  # forward; backward with respect to inputs and weights
         for _ in range(layers):
             total += passes * 2 * tokens * matrices
             total += passes * 2 * (2 * tokens * context * width)  # q kᵀ, and scores times values
@@ -12,7 +12,7 @@ def truth(tokens, layers, matrices, width, context, output):
 
 
 def factor(of_matrices=6, of_scores=12, of_output=6, pairs=lambda tokens, width, context: context):
-    """pairs: how many keys a token's query meets."""
+    """Return the formula with other factors; `pairs` gives how many keys a token's query meets."""
 
     def mistaken(tokens, layers, matrices, width, context, output):
         met = pairs(tokens, width, context)

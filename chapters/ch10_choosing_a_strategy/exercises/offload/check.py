@@ -1,4 +1,4 @@
-"""What a step waits for with the optimizer on the CPUs. The truth looks at moments, not spans."""
+"""The waits of a step with its optimizer on the CPUs. The truth uses moments, not durations."""
 
 from coursekit.kit import Formula
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(parameters, ranks, link, host, backward):
@@ -15,7 +15,7 @@ def truth(parameters, ranks, link, host, backward):
 
 
 def but(**changed):
-    """The truth with other functions of the five arguments."""
+    """Return the truth with other functions of the five arguments."""
 
     def mistaken(*args):
         return truth(*args) | {name: change(*args) for name, change in changed.items()}

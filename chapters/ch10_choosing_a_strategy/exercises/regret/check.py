@@ -1,4 +1,4 @@
-"""What choosing by prediction costs. The truth sorts the plans by what is predicted."""
+"""The cost of choosing by prediction. The truth sorts the plans by their predicted times."""
 
 from coursekit.kit import Formula
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(predicted, measured):
@@ -7,7 +7,7 @@ def truth(predicted, measured):
 
 
 def make_mistake(function):
-    """With the chosen plan and the best one."""
+    """Return a wrong answer from a function that also takes the chosen plan and the best one."""
 
     def mistaken(predicted, measured):
         chosen, best = (min(times, key=times.get) for times in (predicted, measured))

@@ -1,4 +1,4 @@
-"""What a change of layout sends. The truth follows each piece from device to device, with numbers.
+"""The bytes that a change of layout sends. The truth follows numbered pieces between devices.
 
 An activation of n × n blocks is laid out on n devices; a device is sent what it needs and lacks.
 """
@@ -13,7 +13,7 @@ SIZES = ((800, 4), (1001, 3), (1000, 2), (6400, 8))
 
 
 def no_whole_bytes(found, case) -> str:
-    """Of answers that are wrong by less than a byte of each part."""
+    """Return the diagnosis of answers that are wrong by less than a byte per part, or ""."""
     for each, calls in EXERCISE.cases.items():
         for (nbytes, n, *layouts), got in zip(calls, found[each]):
             wanted = EXERCISE.truth(nbytes, n, *layouts)

@@ -1,14 +1,14 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def blocks(layout, device, n) -> set[tuple[int, int]]:
-    """Of the n × n blocks of an activation, (rows, columns), those that a device has."""
+    """Return the blocks (row, column) of an activation's n × n that a device has."""
     return {(row, column) for row in range(n) for column in range(n)
             if layout == "whole" or device == (row if layout == "samples" else column)}  # fmt: skip
 
 
 def count_sent_bytes(nbytes, n, before, after) -> float:
-    """One way: all devices together send what they lack; each of them as much as the others."""
+    """Return the bytes that each device sends one way: an equal share of all that devices lack."""
     lacking = sum(len(blocks(after, d, n) - blocks(before, d, n)) for d in range(n))
     return lacking / n * nbytes / n**2
 
@@ -18,7 +18,7 @@ def truth(nbytes, n, before, after) -> float:
 
 
 def when(case, other):
-    """The truth, but for layouts of which `case` says so."""
+    """Return the truth, but `other` for pairs of layouts for which `case` is true."""
 
     def mistaken(nbytes, n, before, after):
         at = other if case(before, after) else truth
@@ -43,7 +43,7 @@ def swaps_dimensions(before, after):
     return {before, after} == {"samples", "features"}
 
 
-STAYED = (  # what a layout that stays would cost, if it were taken for another pair
+STAYED = (  # costs of a layout that stays, if it is taken for another pair
     lambda x, n, *_: 2 * (n - 1) / n * x,
     lambda x, n, *_: (n - 1) / n * x,
     lambda x, n, *_: 2 * (n - 1) / n**2 * x,

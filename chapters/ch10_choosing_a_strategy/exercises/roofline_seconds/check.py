@@ -1,4 +1,4 @@
-"""What limits a kernel. The truth is the larger of two times."""
+"""The time and the limit of a kernel. The truth is the larger of two times."""
 
 from coursekit.kit import Formula
 
@@ -6,7 +6,7 @@ from .truth import MISTAKES, truth
 
 
 def explain(found, case):
-    """What is wrong about the form of the two values."""
+    """Return the diagnosis of two values in a wrong form, or ""."""
     if len(found[case][0]) != 2:
         return "two values are asked, the longer time and its name."
     first, second = found[case][0]

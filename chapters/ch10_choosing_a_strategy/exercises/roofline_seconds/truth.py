@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(flops, nbytes, peak, bandwidth):
@@ -13,7 +13,7 @@ def other_name(*args):
 
 
 def faster(flops, nbytes, peak, bandwidth):
-    """The smaller time, and its name."""
+    """Return the smaller time, and its name."""
     computing, memory = flops / peak, nbytes / bandwidth
     return [computing, "computing"] if computing <= memory else [memory, "memory"]
 

@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""Diagnoses of wrong equations."""
 
 FORM = "an equation is a pair: a dict {variable: factor}, and the number that their sum has to be"
 

@@ -1,6 +1,7 @@
-"""The equations of an integer program. The truth: which zeros and ones fulfil them, one by one.
+"""The equations of an integer program. The truth tries all zeros and ones, one by one.
 
-Of larger programs a solver finds the cheapest solution; trying all choices has to find the same.
+For larger programs, a solver finds the cheapest solution, and trying all choices has to find the
+same.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import product
 from numbers import Real
@@ -37,14 +37,14 @@ def variables_of(counts, edges) -> list[tuple]:
 
 
 def choices_of(counts, edges):
-    """Of each choice of one way for each operator: the variables that are 1."""
+    """Yield the variables that are 1, for each choice of one way per operator."""
     for chosen in product(*map(range, counts)):
         ones = set(enumerate(chosen))
         yield ones | {(u, chosen[u], v, chosen[v]) for u, v in edges}
 
 
 def read_equations(answer, case, counts, edges):
-    """The equations as a matrix over all variables, their sums, and these variables."""
+    """Return the equations as a matrix over all variables, their sums, and these variables."""
     outcome, given = outcome_and_arguments(answer, list(counts), list(edges))
     if outcome.error:
         is_list = "unhashable" in outcome.message
@@ -139,7 +139,7 @@ def why_forbidden(row, right) -> str:
 
 
 def need_all_edges(case, matrix, variables, edges):
-    """Each edge has to be in an equation; otherwise nothing ties its variables."""
+    """Raise `Wrong` if an edge is in no equation, because nothing ties its variables then."""
     for edge in edges:
         own = [k for k, v in enumerate(variables) if len(v) == 4 and (v[0], v[2]) == edge]
         if not matrix[:, own].any() and len(edges) > 1:
@@ -161,7 +161,7 @@ def need_nothing_else(case, matrix, sums, variables, counts, edges):
 
 
 def why_allowed(wrong, operators, edges) -> tuple[frozenset, str]:
-    """One of these solutions that should be none, and what it is allowed by."""
+    """Return one of these wrong solutions, and the reason why it is allowed."""
     reasons = {}
     for ones in wrong:
         reasons.setdefault(reason(ones, operators, edges), ones)
@@ -187,7 +187,7 @@ FIRST_FREE = "a pair is tied to its second operator alone: the first one has to 
 
 
 def reason(ones, operators, edges) -> str:
-    """What is wrong about a solution."""
+    """Return the diagnosis of a wrong solution, or ""."""
     ways = [sum(v[0] == u for v in ones if len(v) == 2) for u in range(operators)]
     if set(ways) != {1}:
         return NO_WAY if 0 in ways else WAYS

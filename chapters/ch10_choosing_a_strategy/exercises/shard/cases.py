@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""The code that runs next to the answer, and its inputs."""
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +10,7 @@ BLOCKS, WIDTH, STEPS = 3, 8, 4
 
 
 class Small(nn.Module):
-    """A layer, blocks, and a layer."""
+    """A model of a layer, blocks, and another layer."""
 
     def __init__(self):
         super().__init__()
@@ -69,10 +69,10 @@ def try_shard(answer, group, case):
 
 
 def alone(copies, place, trained=("first", "blocks", "last"), follows=None):
-    """Losses of one copy's batches, and the weights at the end, of one process.
+    """Train in one process; return the losses of one copy's batches, and the final weights.
 
     trained  names of the parts whose parameters are updated
-    follows  copies whose losses count; all of them unless given
+    follows  copies whose losses count; by default, all of them
     """
     model, losses = Small().double(), []
     chosen = [p for name, p in model.named_parameters() if name.split(".")[0] in trained]
@@ -94,7 +94,7 @@ def copies_of(trial):
 
 
 def copy_index(trial, place) -> int:
-    """The number of the copy that a rank belongs to: dp is the first axis."""
+    """Return the index of the copy to which a rank belongs: dp is the first axis."""
     return place * copies_of(trial) // trial.n
 
 

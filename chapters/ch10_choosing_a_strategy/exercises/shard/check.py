@@ -1,4 +1,4 @@
-"""A program for FSDP2 whose training changes nothing: find the bug.
+"""A program for FSDP2 with a bug, because of which training changes nothing.
 
 The truth is one process that follows the mean of the losses of all ranks.
 """

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch.nn.functional as F
 
@@ -8,7 +8,7 @@ from .cases import BLOCKS, STEPS, Small, alone, batch_of, copies_of, copy_index,
 
 
 def average_blocks_only(copies) -> list:
-    """Losses of each copy, if the gradients of the blocks alone are averaged."""
+    """Return the losses of each copy if only the gradients of the blocks are averaged."""
     models = [Small().double() for _ in range(copies)]
     optimizers, losses = [make_optimizer(m.parameters()) for m in models], [[] for _ in models]
     for step in range(STEPS):
@@ -53,7 +53,7 @@ def need_optimizer(trial):
 
 
 def need_units(trial):
-    """Each block is a unit, and what is left is one more."""
+    """Raise `Wrong` unless each block is a unit, and the rest of the model one more."""
     if any(trial.collect_values("shared") or ()):
         what = "units that fully_shard has made: one of all blocks, and the model"
         why = "of a list, fully_shard makes one unit: each block is to be a unit of its own"
@@ -73,7 +73,7 @@ def need_units(trial):
 
 
 def share_of(place, n) -> int:
-    """Numbers on a rank if the rows of each parameter are dealt out in n equal pieces."""
+    """Return how many numbers a rank has if each parameter's rows are dealt in n equal pieces."""
     pieces = (list(p.detach().chunk(n)) for p in Small().parameters())
     return sum(piece[place].numel() for piece in pieces if place < len(piece))
 

@@ -1,4 +1,4 @@
-"""How many pairs of plans are in the right order. The truth looks at each pair once."""
+"""The share of pairs of plans in the right order. The truth looks at each pair once."""
 
 from coursekit.kit import Formula
 

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from itertools import combinations, pairwise
 
@@ -21,7 +21,7 @@ def neighbours(predicted, measured):
 
 
 def compare_one_plan(which):
-    """The pairs of one plan alone."""
+    """Return a function that compares only the pairs of one plan."""
 
     def mistaken(predicted, measured):
         i, n = which(predicted), len(predicted)

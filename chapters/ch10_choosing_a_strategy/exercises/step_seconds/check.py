@@ -1,4 +1,4 @@
-"""Seconds of a step in a pipeline. The truth lets a schedule run, cell by cell."""
+"""The seconds of a step in a pipeline. The truth runs a schedule, cell by cell."""
 
 from coursekit.kit import Formula
 

@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def truth(layer, layers, stages, microbatches, all_reduce, hidden):
-    """The last micro-batch leaves the last stage; then what is left of the all-reduce."""
+    """Return when the last micro-batch leaves the last stage, plus the exposed all-reduce."""
     done = [[0.0] * stages for _ in range(microbatches)]
     for i in range(microbatches):
         for stage in range(stages):

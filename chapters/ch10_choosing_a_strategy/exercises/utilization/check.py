@@ -6,7 +6,7 @@ from .truth import MISTAKES, truth
 
 
 def diagnose_rounding(found, case) -> str:
-    """Of numbers with few digits, where the right one has many."""
+    """Return the diagnosis of numbers with few digits, where the right ones have many, or ""."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
         for name, wanted in EXERCISE.truth(*call).items():
             digits, near = (4, 0.006) if name == "mfu" else (0, 1)

@@ -1,8 +1,8 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 
 def products(width, context) -> list[int]:
-    """Multiplications of one token in a block: by each matrix, and with the scores."""
+    """Return the multiplications per token in a block: with each matrix, and for the scores."""
     attention = [width * width] * 4
     mlp = [width * 4 * width, 4 * width * width]
     scores = [width * context, context * width]
@@ -10,7 +10,7 @@ def products(width, context) -> list[int]:
 
 
 def flops_of_step(layers, width, vocabulary, context, batch, passes_of_blocks=3) -> float:
-    """passes: a forward is 1, a backward 2."""
+    """Return a step's FLOPs; in `passes_of_blocks`, a forward counts 1 and a backward 2."""
     of_blocks = 2 * sum(products(width, context)) * layers * passes_of_blocks
     of_output = 2 * width * vocabulary * 3
     return float(batch * context * (of_blocks + of_output))
@@ -27,7 +27,7 @@ def truth(layers, width, vocabulary, context, batch, seconds, gpus, peak):
 
 
 def but(model=None, hardware=None):
-    """The truth with other FLOPs of a step: functions of layers, width, vocabulary, context."""
+    """Return the truth with other FLOPs per token, from layers, width, vocabulary, context."""
 
     def mistaken(layers, width, vocabulary, context, batch, seconds, gpus, peak):
         args, of_token = (layers, width, vocabulary, context), batch * context / (seconds * gpus)
@@ -43,7 +43,7 @@ def but(model=None, hardware=None):
 
 
 def scale_truth(factor):
-    """The truth times a factor of the arguments."""
+    """Return the truth times a factor that depends on the arguments."""
 
     def mistaken(*args):
         return {name: value * factor(*args) for name, value in truth(*args).items()}

@@ -1,3 +1,3 @@
-"""What the cases and the truth share."""
+"""A number that the cases and the truth share."""
 
 BILLION = 10**9

@@ -1,4 +1,4 @@
-"""The decision tree of the sources, as a function. The truth compares what each answer needs."""
+"""The decision tree of the sources, as a function. The truth compares each answer's bytes."""
 
 from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import outcome_of

@@ -1,10 +1,10 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from .cases import BILLION
 
 
 def list_dp_plans(parameters, layers, gpus) -> list:
-    """(plan without pp, bytes on a GPU) of the answers that are dp alone, in their order."""
+    """Return (plan, bytes on a GPU) of the answers with dp alone, in their order."""
     alone = {"dp": gpus, "tp": 1, "pp": 1}
     found = [
         (alone | {"zero": 0}, 18 * parameters),
@@ -16,7 +16,7 @@ def list_dp_plans(parameters, layers, gpus) -> list:
 
 
 def list_tp_plans(parameters, layers, gpus, machine) -> list:
-    """The same of the answers with tp, from few stages to many."""
+    """Return (plan, bytes on a GPU) of the answers with tp, from few stages to many."""
     tp = machine if machine < gpus else gpus
     rest = gpus // tp
     counts = [pp for pp in range(1, rest + 1) if not rest % pp and not layers % pp]
@@ -41,7 +41,7 @@ def truth(parameters, layers, memory, gpus, machine=8):
 
 
 def but(change):
-    """The truth with other answers: `change` gets them, the arguments, and returns a list."""
+    """Return the truth with the answers that `change` lists, given the right ones and arguments."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
         alone = list_dp_plans(parameters, layers, gpus)
@@ -160,7 +160,7 @@ MISTAKES = [
 
 
 def strictly(*zeros):
-    """What fits exactly does not, in the answers with these stages of ZeRO."""
+    """Return the truth, but answers with these stages of ZeRO do not fit if they fit exactly."""
 
     def mistaken(parameters, layers, memory, gpus, machine=8):
         answers = list_dp_plans(parameters, layers, gpus) + list_tp_plans(

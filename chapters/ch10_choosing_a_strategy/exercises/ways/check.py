@@ -1,6 +1,6 @@
-"""How many plans a pipeline has: cuts of its layers, and submeshes for its stages.
+"""The number of plans for a pipeline: cuts of its layers, and submeshes for its stages.
 
-The truth takes away one first stage after another, whatever their number.
+The truth removes one first stage after another, whatever their number.
 """
 
 from coursekit.kit import Formula
@@ -9,7 +9,7 @@ from .truth import MISTAKES, truth
 
 
 def diagnose_rounding(found, case) -> str:
-    """Of a large count that is nearly right, or wrapped around at the end of int64."""
+    """Return the diagnosis of a large count that is rounded, or wrapped around in int64, or ""."""
     ((layers, devices),), (got,) = EXERCISE.cases[case][-1:], found[case][-1:]
     wanted = EXERCISE.truth(layers, devices)
     if not isinstance(got, (int, float)) or wanted < 2**63:

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from functools import cache
 from math import comb
@@ -6,7 +6,7 @@ from math import comb
 
 @cache
 def truth(layers, devices) -> int:
-    """The first stage takes some layers and a power of two of devices; then the rest is counted."""
+    """Count plans: the first stage takes some layers and 2^k devices; then the rest is counted."""
     if layers == 0 or devices == 0:
         return int(layers == devices == 0)
     sizes = (2**k for k in range(devices.bit_length()))
@@ -17,7 +17,7 @@ def truth(layers, devices) -> int:
 
 @cache
 def sequences(stages, devices, sizes_of, ordered=True, least=1) -> int:
-    """How many sequences of submeshes use all devices; in ascending order, if not ordered."""
+    """Count sequences of submeshes that use all devices; only ascending ones unless `ordered`."""
     if stages == 0:
         return int(devices == 0)
     sizes = [size for size in sizes_of(devices) if ordered or size >= least]
@@ -69,7 +69,7 @@ def limit_to_32(devices):
 
 @cache
 def count_early_ends(layers, devices):
-    """Counts a plan as soon as layers or devices are used up."""
+    """Count a plan as soon as layers or devices are used up."""
     if layers == 0 or devices == 0:
         return 1
     return sum(
@@ -79,7 +79,7 @@ def count_early_ends(layers, devices):
 
 
 def sum_over_stages(cuts, tilings):
-    """Over all numbers of stages: ways to cut × ways to tile."""
+    """Return a count that adds up cuts × tilings over all numbers of stages."""
 
     def count(layers, devices):
         return sum(cuts(layers, s) * tilings(s, devices) for s in range(1, layers + 1))

@@ -1,6 +1,6 @@
-"""What is misunderstood, by how a training in parts has failed."""
+"""The diagnoses of a training run of a model in parts, by the way in which it failed."""
 
-# A rank has raised something, and nobody has caught it: words of the error, and what they mean.
+# {words of an error that a rank has raised and nothing has caught: the diagnosis}
 ENDS_BY = {
     "and the world has": "this recipe is for another number of ranks than there are now. Each "
     "number of ranks has its own recipe. Where there is none, nobody can take a step",
@@ -31,7 +31,7 @@ ENDS_BY = {
     "checkpoint",
 }
 
-# Nobody comes to an end.
+# {case: the diagnosis of a hang}
 HANGS = {
     "nothing happens": "nothing has happened here. Does it end after `steps` steps? And do all "
     "ranks take part in everything that talks, in the same order: step(), save(), load()?",
@@ -90,5 +90,5 @@ NO_END = (
 
 
 def why_it_ended(said) -> str:
-    """By the words of an error."""
+    """Return the diagnosis of an error by its words, or ""."""
     return next((why for words, why in ENDS_BY.items() if words in said), "")

@@ -1,4 +1,4 @@
-"""Beside an answer: one day of a small training in parts, and what is known of it afterwards."""
+"""One day of training a small model in parts, next to an answer, and the events noted that day."""
 
 import os
 import signal
@@ -18,25 +18,25 @@ from pedagogy_lib.ranks.launcher import launch
 from .campaign_reasons import HANGS, why_it_ended
 
 RANKS, STEPS, EVERY = 4, 24, 8
-SECONDS = 40.0  # of a case; on a quiet machine, one takes five
-LATE_SECONDS = 10.0  # that newcomers wait at most for the others to go on without them
+SECONDS = 40.0  # of a case, which takes five on a quiet machine
+LATE_SECONDS = 10.0  # for which newcomers wait at most until the others go on without them
 
 IN_SAVE = 16  # steps taken when a rank dies in the middle of a checkpoint
-LOOKS = 2  # that all ranks but the last one take in vain when somebody waits
+LOOKS = 2  # that all ranks but the last one take before they see a waiting newcomer
 
 UNDISTURBED, ONE_DIES, TWO_LEFT = "nothing happens", "a rank dies", "two are lost for good"
 BACK = "two are lost, and come back later"
-KILLS = {  # (steps taken before, rank); how many processes the bench starts anew
+KILLS = {  # {case: (((steps taken before, rank), …), number of restarted processes)}
     UNDISTURBED: ((), 0),
     ONE_DIES: (((IN_SAVE, 1),), 1),
     TWO_LEFT: (((10, 2), (10, 3)), 0),
     BACK: (((9, 2), (9, 3)), 2),
 }
-BACK_AT = 11  # steps of those who are left, when newcomers come: no checkpoint is due then
+BACK_AT = 11  # steps of the remaining ranks when newcomers come; no checkpoint is due then
 
 
 def run_campaign(answer, name) -> dict:
-    """What came of a case: `wrong`, or what the ranks have noted."""
+    """Run a case; return its error as `wrong`, the ranks' values, and the events they noted."""
     kills, replacements = KILLS[name]
     with tempfile.TemporaryDirectory(prefix="campaign-") as place:
         found = {"wrong": None, "values": [], "seconds": 0.0}
@@ -57,20 +57,20 @@ def why(name, error) -> str:
 
 
 def steps_in(noted) -> dict:
-    """{(rank, pid): [(step, its loss, the ranks that took it), …]}"""
+    """Return {(rank, pid): [(step, its loss, the number of ranks that took it), …]}."""
     return {process: [(int(step), float(loss), int(ranks))
                       for kind, step, loss, ranks, _ in lines_of("step", lines, 5)]
             for process, lines in noted.items()}  # fmt: skip
 
 
 def saves_in(noted) -> list:
-    """[(rank, pid, after which step), …]"""
+    """Return [(rank, pid, the step after which it saved), …]."""
     return [(*process, int(step)) for process, lines in noted.items()
             for _, step, _ in lines_of("saved", lines, 3)]  # fmt: skip
 
 
 def lines_of(kind, lines, words) -> list:
-    """A process may die in the middle of a line."""
+    """Return the complete lines of a kind: a process may die in the middle of a line."""
     return [line for line in lines if line[0] == kind and len(line) == words]
 
 
@@ -78,17 +78,20 @@ def lines_of(kind, lines, words) -> list:
 
 
 def setting_of(lab):
-    """A small model. Devices are so slow that newcomers are heard before many steps are taken."""
+    """Return a small model's setting; devices are slow, so newcomers are seen within few steps."""
     return lab.Setting(RANKS, 16, 4, 16, 8, 5e7, 1e9, heads=4)
 
 
 def recipes_of(lab) -> dict:
-    """For four ranks and for two. Under both, a rank has numbers that no other rank has."""
+    """Return recipes for four ranks and for two.
+
+    Under both, each rank has numbers that no other rank has.
+    """
     return {4: lab.Recipe(pp=2, dp=2, zero=1), 2: lab.Recipe(tp=2, micro_batch=4)}
 
 
 def live(answer, name, kills, place):
-    """What each process runs; returns its steps."""
+    """Run the day in one process, and return its steps."""
     torch.set_default_dtype(torch.float64)
     lab = answer.lab
     scope = getattr(lab, answer.__name__).__globals__
@@ -116,7 +119,10 @@ def live(answer, name, kills, place):
 
 
 def delay_last_rank(somebody_waits):
-    """Each rank sees at another moment that somebody waits: here the last one sees it first."""
+    """Return a version of `somebody_waits` in which the last rank notices a newcomer first.
+
+    Each rank notices it at another moment anyway; this fixes the order.
+    """
     looks = Counter()
 
     def notice_waiting(crew):
@@ -129,7 +135,7 @@ def delay_last_rank(somebody_waits):
 
 
 def kill_during_save(save, after, rank):
-    """A checkpoint in which a rank dies: no file of it is there yet."""
+    """Return a `save` in which a rank dies before it has written any file."""
 
     def save_or_die(campaign):
         if campaign.steps == after and int(os.environ["RANK"]) == rank:
@@ -140,14 +146,14 @@ def kill_during_save(save, after, rank):
 
 
 def wait_until(condition):
-    """As a machine that boots."""
+    """Wait until a condition holds, for LATE_SECONDS at most, like a machine that boots."""
     until = time.monotonic() + LATE_SECONDS
     while time.monotonic() < until and not condition():
         time.sleep(0.02)
 
 
 def second_meeting(lab, place) -> bool:
-    """Whether those who are left have met: three, for whom there is no recipe."""
+    """Return whether the remaining three ranks have met, for which there is no recipe."""
     store = lab.FolderStore(f"{place}/store")
     return store.check(["meeting"]) and int(store.get("meeting")) >= 2
 
@@ -159,7 +165,10 @@ def two_have_gone_on(lab, place) -> bool:
 
 
 def losses_alone(lab) -> list[float]:
-    """Of one process, in float64: a rank, as a first optimizer imports for seconds."""
+    """Return the losses of one process in float64.
+
+    The process is a rank, because a first optimizer imports for seconds.
+    """
     return launch(train_alone, lab, world_size=1, device="cpu").values[0]
 
 

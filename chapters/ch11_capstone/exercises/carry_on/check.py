@@ -1,4 +1,4 @@
-"""A training in parts goes on when ranks are lost, under the recipe for those who are left."""
+"""Training of a model in parts that goes on when ranks die, under the recipe for the rest."""
 
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.labs import find_lab

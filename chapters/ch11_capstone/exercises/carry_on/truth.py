@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.kit import Wrong
 from pedagogy_lib.basics.closeness import close
@@ -9,11 +9,11 @@ from .campaigns import BACK, EVERY, KILLS, ONE_DIES, RANKS, STEPS, TWO_LEFT, UND
 
 
 class Case:
-    """What happened on a day.
+    """The events of a day.
 
-    values  of each rank: its steps at the end
-    taken   {(rank, pid): [(step, its loss, the ranks that took it), …]}
-    saved   [(rank, pid, after which step), …]
+    values  the steps of each rank at the end
+    taken   {(rank, pid): [(step, its loss, the number of ranks that took it), …]}
+    saved   [(rank, pid, the step after which it saved), …]
     """
 
     def __init__(self, name, found):
@@ -46,7 +46,7 @@ class Case:
                 raise Wrong(self.name, f"rank {rank} has {steps} of {STEPS} steps", NO_END)
 
     def need_few_saves(self):
-        """Beside those that are due, one where newcomers wait."""
+        """Raise `Wrong` for a missing checkpoint, or an extra one where no newcomer waits."""
         odd = sorted({step for *_, step in self.saved if step % EVERY})
         if odd and self.name in (UNDISTURBED, TWO_LEFT):
             what = f"a checkpoint after step {odd[0]}, and EVERY is {EVERY}"
@@ -58,11 +58,14 @@ class Case:
                 raise Wrong(self.name, what, UNSAVED)
 
     def need_little_lost(self):
-        """A death costs the steps since the checkpoint; that newcomers come costs nothing."""
+        """Raise `Wrong` if too many steps were taken twice.
+
+        A death costs the steps since the checkpoint, while the arrival of newcomers costs none.
+        """
         kills, _ = KILLS[self.name]
         allowed = max((step % EVERY for step, _ in kills), default=0)
         if self.name == ONE_DIES:
-            allowed = EVERY  # the checkpoint in which it dies is lost, too
+            allowed = EVERY  # the checkpoint during which the rank dies is lost, too
         twice = max((len(steps) - len({step for step, *_ in steps})
                      for steps in self.taken.values()), default=0)  # fmt: skip
         if twice > allowed:
@@ -72,7 +75,7 @@ class Case:
             raise Wrong(self.name, what, TWICE.get(self.name, ""))
 
     def need_the_right_number(self):
-        """Of ranks, in the last step."""
+        """Raise `Wrong` unless the right number of ranks took the last step."""
         wanted = 2 if self.name == TWO_LEFT else RANKS
         last = [ranks for steps in self.taken.values() for step, _, ranks in steps if step == STEPS]
         if set(last) != {wanted}:

@@ -1,4 +1,4 @@
-"""What the cases and the truth share."""
+"""Functions that the cases and the truth share."""
 
 import torch
 
@@ -6,14 +6,14 @@ from pedagogy_lib.basics.units import brief
 
 
 def describe_outcome(function):
-    """A function that gives what is looked at in the tensor of another one."""
+    """Return a function that describes the tensor, or the ValueError, of another function."""
 
     def describe(files, wanted):
         try:
             got = function(files, wanted)
         except ValueError:
             if not is_missing(files, wanted):
-                raise  # by accident: then its text says more
+                raise  # not intended: its text says more
             return looks("ValueError")
         if isinstance(got, torch.Tensor) and got.dim() == 1:
             return looks("nothing", str(got.dtype), got.double())
@@ -23,7 +23,7 @@ def describe_outcome(function):
 
 
 def is_missing(files, wanted) -> bool:
-    """Whether an address is wanted that no file has."""
+    """Return whether an address is wanted that no file has."""
     return not set(wanted.tolist()) <= {0}.union(*(of.tolist() for of, _ in files))
 
 

@@ -10,7 +10,7 @@ from coursekit.kit.results import text_of
 from .cases import describe_outcome
 from .truth import MISTAKES, truth
 
-GARBAGE = -77.0  # what is saved of padding
+GARBAGE = -77.0  # the number that is saved as padding
 
 TWICE = "an address may be in a file twice: these are copies, and one of them is taken"
 
@@ -22,12 +22,12 @@ def tens(address) -> float:
 
 
 def make_signed_number(address) -> float:
-    """As averages are: some are negative, and that of what never had a gradient is 0."""
+    """Return a number like an average's: some are negative, and without gradients it is 0."""
     return 10.0 * (address - 2)
 
 
 def make_files(*files, dtype=torch.float32, number=tens):
-    """Files from lists of addresses: the number at address k is number(k), or that of padding."""
+    """Make files from lists of addresses: the number at address k is number(k), or GARBAGE at 0."""
     return [(torch.tensor(addresses, dtype=torch.int64),
              torch.tensor([GARBAGE if k == 0 else number(k) for k in addresses]).to(dtype))
             for addresses in files]  # fmt: skip
@@ -84,7 +84,7 @@ EXERCISE = TensorFormula(
         ]
     ),
     truth=truth,
-    same=operator.eq,  # nothing is computed
+    same=operator.eq,  # exact, because nothing is computed
     told=lambda calls, values: (
         "refused" if values[0]["raises"] != "nothing" else f"{len(values[0]['numbers'])} numbers"
     ),

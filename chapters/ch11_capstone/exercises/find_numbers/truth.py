@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import torch
 
@@ -48,7 +48,7 @@ def add_numbers(whole, addresses, numbers):
 
 
 def add_each_file(whole, addresses, numbers):
-    whole[addresses] += numbers  # of an address that is there twice, one counts
+    whole[addresses] += numbers  # a repeated address counts once
 
 
 def fill_by_file(files, wanted, put):
@@ -90,7 +90,7 @@ def skips_missing(files, wanted):
 
 
 def detect_missing_by_value(sentinel):
-    """Takes an address as missing if what is at it is the number of an empty place."""
+    """Return a lookup that takes an address as missing if it has the number of an empty place."""
 
     def find(files, wanted):
         addresses, numbers = together(files)

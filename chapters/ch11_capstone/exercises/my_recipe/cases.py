@@ -1,10 +1,10 @@
-"""What is tried, and what runs next to the answer."""
+"""The settings of a recipe, and the code that runs next to the answer."""
 
 import torch
 
 STEPS = 3
 
-TRIES = 3  # a busy machine may slow the one more than the other: the best of these counts
+TRIES = 3  # a busy machine may slow one run more than the other: the best try counts
 
 CASE = "your recipe"
 

@@ -1,4 +1,4 @@
-"""A recipe that keeps a budget: it is run on eight ranks of two machines, beside plain copies."""
+"""A recipe that keeps a budget, run on eight ranks of two machines, next to plain copies."""
 
 from coursekit.labs import find_lab
 from coursekit.protocol import Exercise

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Wrong
@@ -11,7 +11,7 @@ from pedagogy_lib.machines.spec import Machines
 
 from .cases import A_DICT, CASE, KNOWN, PRODUCT, STEPS, race
 
-SECONDS = 100.0  # for both trainings; on a quiet machine they take fifteen
+SECONDS = 100.0  # for both training runs; on a quiet machine they take fifteen
 
 OVER_THE_CARD = {
     "copies": "copies of the model stand on both machines. So a mean of all gradients crosses the "
@@ -58,7 +58,7 @@ def megabytes(count) -> str:
 
 
 def settings_of(answer) -> dict:
-    """What the answer gives, if that is a dict of settings. Raises `Wrong` if not."""
+    """Return the answer's dict of settings; raise `Wrong` if it gives anything else."""
     settings = value_of(answer, ())
     if is_raised(settings):
         raise Wrong(CASE, f"it raised {settings.text}")
@@ -74,7 +74,7 @@ def settings_of(answer) -> dict:
 
 
 def recipe_of(settings, judged, capstone):
-    """Raises `Wrong` for what is no recipe of eight ranks."""
+    """Return the recipe of these settings; raise `Wrong` if eight ranks cannot run it."""
     setting, recipe = capstone.SETTING, capstone.Recipe(**settings)
     if recipe.ranks != setting.ranks:
         what = f"it makes {text_of(recipe.ranks)} ranks, and there are {setting.ranks}"
@@ -86,7 +86,7 @@ def recipe_of(settings, judged, capstone):
 
 
 def race_recipes(recipe, judged, capstone):
-    """The results of plain copies, and of the recipe, in one launch."""
+    """Return the results of plain copies and of the recipe, from one launch."""
     setting, text = capstone.SETTING, capstone.standard_library(100_000)
     batches = [capstone.draw_batch(text, setting.samples, step, setting.context)
                for step in range(STEPS)]  # fmt: skip
@@ -103,7 +103,10 @@ def race_recipes(recipe, judged, capstone):
 
 
 def describe_card_traffic(recipe) -> str:
-    """Ranks along pp are farthest apart, then those along dp, cp and tp."""
+    """Return the diagnosis of too many bytes over the card.
+
+    Ranks along pp are farthest apart, then those along dp, cp and tp.
+    """
     if recipe.pp > 1:
         names = {"whole activations": recipe.tp > 1, "wide numbers": not recipe.half}
     else:

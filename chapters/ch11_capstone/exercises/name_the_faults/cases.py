@@ -1,4 +1,4 @@
-"""What is tried, and what runs next to the answer."""
+"""Constants that the check and the truth share."""
 
 CASE, MOST_REASONS = "your names", 3
 

@@ -1,4 +1,4 @@
-"""The exam: which fault is on which sheet. A wrong name is told by what the sheet shows."""
+"""The exam: the fault on each sheet. A wrong name is explained by what the sheet shows."""
 
 from coursekit.kit.formula import is_raised, value_of
 from coursekit.kit.results import MOST_DIGITS, text_of

@@ -1,22 +1,22 @@
-"""What a sheet of the exam shows with each fault; a test holds it against runs with these faults.
+"""The evidence on a sheet of the exam for each fault; a test compares it with runs of the faults.
 
 Each fault has the evidence that differs from last week's. The first evidence in which two faults
-differ is what tells them apart.
+differ distinguishes them.
 """
 
 LAST_WEEK = {
     "ends": True,
-    "dp": 1,  # bytes that a rank sends in a step, in times of last week's
+    "dp": 1,  # bytes that a rank sends in a step, relative to last week's
     "tp": 1,
-    "momentum": 1,  # bytes of a rank, in times of last week's
+    "momentum": 1,  # bytes of a rank, relative to last week's
     "activations": "one",
     "time": "last week's",
     "calls": "last week's",
-    "from": None,  # the first step whose losses are not last week's
+    "from": None,  # the first step whose losses differ from last week's
     "ranks": None,  # the first step in which the tensor ranks of a copy have different losses
     "copies": "own",
     "first": "far",  # how far the losses of step 0 are from last week's, if they differ
-    "fall": 1,  # of the held-out loss in step 0, in times of last week's
+    "fall": 1,  # of the held-out loss in step 0, relative to last week's
 }
 DIFFERENT = {
     "same samples": {"from": 0, "copies": "same"},
@@ -83,14 +83,14 @@ FROM = {
 
 
 def difference(fault, other) -> tuple:
-    """(evidence, what the one shows, what the other shows): the first in which they differ."""
+    """Return (evidence, its value with `fault`, its value with `other`): the first that differs."""
     a, b = SHOWS[fault], SHOWS[other]
     evidence = next(evidence for evidence in LAST_WEEK if a[evidence] != b[evidence])
     return evidence, a[evidence], b[evidence]
 
 
 def describe_evidence(evidence, value) -> str:
-    """A clause that says what is shown."""
+    """Return a clause that describes the value of a kind of evidence."""
     if evidence in WORDS:
         return WORDS[evidence][value]
     if evidence in TIMES:

@@ -1,4 +1,4 @@
-"""What is right, and what mistakes give."""
+"""The right results, and the results of known mistakes."""
 
 import difflib
 
@@ -17,7 +17,7 @@ def need(condition, what, why=""):
 
 
 def need_sheets(named, sheets):
-    """Raise `Wrong` unless each sheet is there, with a name of the list, or None."""
+    """Raise `Wrong` unless each sheet has a name from the list, or None."""
     unknown = [letter for letter in named if letter not in sheets]
     need(not unknown, f"there is no sheet {brief((unknown or [None])[0])}", "the sheets are A to L")
     missing = [letter for letter in sheets if letter not in named]
@@ -42,7 +42,7 @@ def nearest(name) -> str:
 
 
 def explain_wrong_names(named, sheets) -> tuple[str, str]:
-    """What is wrong about the first sheets that are not right; and why."""
+    """Return which sheets are wrong, and the reasons for the first ones."""
     wrong = [letter for letter in sheets if named[letter] not in (None, sheets[letter])]
     if not wrong:
         open_ones = ", ".join(letter for letter in sheets if named[letter] is None)
@@ -52,7 +52,7 @@ def explain_wrong_names(named, sheets) -> tuple[str, str]:
 
 
 def reason(letter, name, fault) -> str:
-    """What the sheet would show with the named fault, and what it does show."""
+    """Describe what the sheet would show with the named fault, and what it does show."""
     evidence, would, does = difference(name, fault)
     return (
         f"{letter}: with “{name}”, {describe_evidence(evidence, would)}. Here "
