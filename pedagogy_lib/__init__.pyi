@@ -2,10 +2,10 @@
 
 from coursekit.check_runner import check as check
 from coursekit.check_runner import hint as hint
-from coursekit.claims import put_to_the_test as put_to_the_test
+from coursekit.ledger.claims import put_to_the_test as put_to_the_test
 from coursekit.labs import lab as lab
 from coursekit.predictions import predict as predict
-from coursekit.progress import progress as progress
+from coursekit.progress.progress import progress as progress
 from coursekit.scores import Scoreboard as Scoreboard
 
 from .basics.closeness import close as close

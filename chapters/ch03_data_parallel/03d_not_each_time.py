@@ -163,10 +163,11 @@ check("{{accumulate_step}}", accumulate_step)
 #
 # The same with PyTorch's DDP. `accumulate_ddp(ddp, loss_fn, micro_batches)` gets a model in
 # `DistributedDataParallel`, whose gradients are cleared. `micro_batches` is as in
-# {{accumulate_step}}; there may be a single one. Afterwards `.grad` is the mean over all micro-batches of all ranks, on every
-# rank. It takes no optimizer step. Each micro-batch has a forward and a backward of its own, so
-# that only one micro-batch's activations are held at a time. In the whole call, each gradient is
-# sent once. Afterwards `ddp` communicates as before.
+# {{accumulate_step}}; there may be a single one. Afterwards `.grad` is the mean over all
+# micro-batches of all ranks, on every rank. It takes no optimizer step. Each micro-batch
+# has a forward and a backward of its own, so that only one micro-batch's activations are
+# held at a time. In the whole call, each gradient is sent once. Afterwards `ddp`
+# communicates as before.
 #
 # The gradients of this code are right, but it sends too much: with four micro-batches on two ranks
 # it should send 1.0 times the gradients (one exchange: $2 \cdot 1/2$). Run the cell, find the bug,

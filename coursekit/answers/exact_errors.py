@@ -16,7 +16,7 @@ OF_TEXTS = {
     "Wrong": ("protocol", ("case", "what", "why")),
     "NotSolvedYet": ("labs.module", ()),
 }
-PACKAGE = __name__.rpartition(".")[0]
+PACKAGE = __name__.split(".")[0]
 OF_LAUNCHES = {kind.__name__: kind for kind in (LaunchError, WrongInput)}
 MOST_CHARACTERS = 20_000  # of a message
 

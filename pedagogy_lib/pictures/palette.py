@@ -4,9 +4,14 @@ COLORS = 64  # for edges and texts; areas of one colour keep theirs, however sma
 
 
 def reduce_colors(picture):
-    """Return a PIL image with a palette, in which neighbouring pixels of one colour stay equal."""
+    """Return a PIL image with a palette, in which neighbouring pixels of one colour stay equal.
+
+    A picture that has a palette already is returned as it is.
+    """
     from PIL import Image
 
+    if picture.mode == "P":
+        return picture
     plain = picture.convert("RGB")
     common = plain.quantize(COLORS, Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     values = [value for color in find_area_colors(plain)[:COLORS] for value in color]

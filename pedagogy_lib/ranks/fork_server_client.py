@@ -19,7 +19,7 @@ from . import processes
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
 # The folders that the fork server imports from: it starts anew when a file in them is edited.
-OF_COURSE = tuple(f"../coursekit/{room}" for room in ("", "answers", "kit", "labs"))
+OF_COURSE = ("../coursekit", *(f"../coursekit/{room}" for room in ("answers", "kit", "labs")))
 ROOMS = ("", "basics", "machines", "measuring", "ranks", *OF_COURSE)
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.

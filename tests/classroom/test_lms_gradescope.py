@@ -107,7 +107,8 @@ def test_the_zip_has_two_programs_at_its_top_and_the_same_bytes_each_time(archiv
             "course/classroom/sandbox/supervisor.py",
             "course/labs/collectives.py"} <= modes.keys()  # fmt: skip
     assert not [name for name in modes if "tests/" in name or ".git/" in name]
-    assert asked["exercises"] == [{"number": EX.sent_bytes, "title": "sent_bytes", "points": 1.0}]
+    title = "Bytes sent by each collective"
+    assert asked["exercises"] == [{"number": EX.sent_bytes, "title": title, "points": 1.0}]
     assert main(["gradescope", "--exercises", EX.sent_bytes, "--into", str(tmp_path)]) == 0
     assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
 

@@ -122,8 +122,8 @@ def test_hard_exercises_and_where_students_stopped(pages, results):
     assert rows[0].mean == pytest.approx((1 + 0.5 + 0.5 + 0 + 0) / 5)
     told = words(section(pages["index.html"], "stopped"))
     assert "Began nothing 1 Lin Li" in told
-    assert f"{EX.chunk_to_send} · chunk_to_send 1 Ida Ito" in told
-    assert f"{EX.all_reduce_ring} · all_reduce_ring 2 Ben Bauer , Kim Ko" in told
+    assert f"{EX.chunk_to_send} · Which chunk does a rank send? 1 Ida Ito" in told
+    assert f"{EX.all_reduce_ring} · All-reduce around a ring 2 Ben Bauer , Kim Ko" in told
     assert "Ada" not in told and "Max" not in told
 
 

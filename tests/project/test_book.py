@@ -17,7 +17,7 @@ from book.notebook_format import read
 from book.outputs import VERDICT
 from book.pictures import Pictures, size_of
 from classroom.handout.answer_search import search
-from coursekit.chapters import parts
+from coursekit.chapters import find_checks, parts
 from coursekit.check_runner import find_exercise
 
 NAMES = list(parts())
@@ -107,7 +107,7 @@ def test_programs_are_the_learners():
 def test_all_hints_but_the_last_are_folded_there(pages, name):
     shown = html_of(pages[name][0])
     checked = {number for cell in read_notebook(name) if cell.cell_type == "code"
-               for number in notebooks.find_exercise_numbers(cell.source)}  # fmt: skip
+               for number in find_checks(cell.source)}  # fmt: skip
     assert checked == set(parts()[name].numbers)
     for number in checked:
         hints = find_exercise(number).hints

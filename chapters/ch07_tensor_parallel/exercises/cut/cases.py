@@ -15,6 +15,7 @@ from pedagogy_lib.basics.torch_private import is_in_storage
 @dataclass(frozen=True)
 class Cut(RankCase):
     """A tensor, and the way in which it is cut."""
+
     shape: tuple[int, ...] = ()
     dim: int = 0
     together: int = 1
