@@ -2,8 +2,8 @@
 
 from coursekit.check_runner import check as check
 from coursekit.check_runner import hint as hint
-from coursekit.ledger.claims import put_to_the_test as put_to_the_test
 from coursekit.labs import lab as lab
+from coursekit.ledger.claims import put_to_the_test as put_to_the_test
 from coursekit.predictions import predict as predict
 from coursekit.progress.progress import progress as progress
 from coursekit.scores import Scoreboard as Scoreboard
