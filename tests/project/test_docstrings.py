@@ -15,7 +15,7 @@ NO_VERBS = frozenset(
     "No Numbers Of On One Or Other Seconds Several Some That The Their These This Those To Two What "
     "When Where Whether Which Who Whose Why With Within Without".split()
 )
-PROPERTIES = ("property", "cached_property")
+PROPERTIES = {"property", "cached_property"}
 
 
 def name_of(decorator) -> str:
@@ -24,10 +24,10 @@ def name_of(decorator) -> str:
 
 def functions_in(path):
     """Yield the functions of a file that are called; a property is described by a noun."""
+    functions = ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            if not {*map(name_of, node.decorator_list)} & {*PROPERTIES}:
-                yield node
+        if isinstance(node, functions) and not {*map(name_of, node.decorator_list)} & PROPERTIES:
+            yield node
 
 
 @repeat_for_each("path", FILES, lambda path: str(path.relative_to(ROOT)))
