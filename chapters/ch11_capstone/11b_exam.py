@@ -93,7 +93,8 @@ show("Last week", last_week)
 # %% [markdown]
 # * **Losses.** Both ranks of a copy have the same loss, so one line lies on the other. The two
 #   copies have different samples, so their lines differ. `test` is the held-out loss; it is
-#   computed *before* the step. Losses above 5 leave the picture.
+#   computed *before* the step. Losses above 5 leave the picture. On all later sheets, thin black
+#   lines are last week's losses, so that you see from which step on a run differs.
 # * **Timeline.** In a bar of communication a rank waits until all ranks are there, and then the
 #   message travels. The bar has no border between the two. The rank that comes last does not wait.
 #   A rank that makes none of these steps any more has an empty row.

@@ -1,6 +1,6 @@
 """A palette for pictures that are stored, which saves over a third of their bytes."""
 
-COLORS = 64  # for edges and texts; areas of one colour keep theirs, however small they are
+COLORS = 64  # for edges and texts; areas of one colour keep theirs almost exactly, even small ones
 
 
 def reduce_colors(picture):
