@@ -5,7 +5,7 @@ checks that it calls, with the modules next to them. The bench and the kit of th
 count, not even from where a check imports them, because a change there would make every record
 outdated: the parts that `make test` executes cover these. Nor do the checks' truths and mistakes
 count, because a record shows right answers: the answers' tests cover them. Comments and docstrings
-change nothing that a program puts out, so they do not count either.
+change nothing that a program prints, so they count only in a lab that a cell opens to show it.
 """
 
 import ast
@@ -28,6 +28,7 @@ LABS = re.compile(
     r"|^\s*(?:from|import) (\w+)",  # also inside a string that becomes a program
     re.MULTILINE,
 )
+SHOWN = re.compile(r'\bopen\("\.\./labs/(\w+)\.py"')  # a cell that prints a lab with its docstrings
 OURS = ("pedagogy_lib", "coursekit")
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -39,7 +40,11 @@ def digest_inputs(cells: Iterable[tuple], text: str, root: Path) -> str:
     text   the code of all cells
     root   the course's folder
     """
-    files = [[*path.parts[-2:], digest_file(path)] for path in input_files(text, root)]
+    shown = SHOWN.findall(text)
+    files = [
+        [*path.parts[-2:], path.read_text("utf-8") if path.stem in shown else digest_file(path)]
+        for path in input_files(text, root)
+    ]
     state = json.dumps([list(cells), sorted(files)])
     return hashlib.sha256(state.encode()).hexdigest()
 
