@@ -48,9 +48,9 @@ def failure(step, *args, timeout=60.0, **options) -> LaunchError:
 def wait_until(condition, seconds=SLACK_SECONDS) -> bool:
     """Whether `condition()` comes true in time."""
     deadline = time.perf_counter() + seconds
-    while not condition() and time.perf_counter() < deadline:
+    while not (holds := condition()) and time.perf_counter() < deadline:
         time.sleep(0.02)
-    return condition()
+    return holds or condition()  # this process may have slept beyond the deadline
 
 
 def holds_in_some_round(succeeds, rounds=8) -> bool:

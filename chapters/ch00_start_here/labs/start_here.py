@@ -8,7 +8,8 @@ import os
 import torch
 import torch.distributed as dist
 
-NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first numbers the machines
+# GROUP_RANK is the number of the machine.
+NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")
 
 
 def join() -> torch.device:
@@ -29,7 +30,8 @@ def main():
     x = torch.tensor(dist.get_rank(), device=device)
     dist.all_reduce(x)
     line = " ".join(f"{name} {os.environ[name]}" for name in NAMES)
-    print(f"{line} SUM {x.item()}\n", end="")  # in one piece, as other ranks print here, too
+    # In one piece, because the other ranks print to the same place.
+    print(f"{line} SUM {x.item()}\n", end="")
     dist.destroy_process_group()
 
 
