@@ -2,7 +2,7 @@
 
 import pytest
 from answer_files import all_answers, exercises_of_kind
-from coursekit.content.ch09_three_dimensions.exercises.meshes import meshes_tried
+from coursekit.content.ch09_three_dimensions.exercises.shared.meshes import meshes_tried
 from handouts import copy_with_original_checks, handout_in, run_checks
 
 from coursekit.chapters import exercise_folders

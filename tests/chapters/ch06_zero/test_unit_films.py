@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 import torch.distributed as dist
-from coursekit.content.ch06_zero.exercises.prefetch_reference import make_prefetching_class
+from coursekit.content.ch06_zero.exercises.shared.prefetch_reference import make_prefetching_class
 from helpers import launch_on_cpu as launch
 from helpers import load_solved_lab, wait_until
 from torch import nn

@@ -4,7 +4,7 @@ import re
 
 import pytest
 from answer_files import Answer, all_answers, define_answer, solution_of
-from coursekit.content.ch08_pipeline_parallel.exercises.slots import slots_of
+from coursekit.content.ch08_pipeline_parallel.exercises.shared.slots import slots_of
 from exercise_names import EX
 from helpers import append_program, replace_text
 

@@ -1,6 +1,6 @@
 """Arrows between ranks, and of slices: each message once, from its sender to who needs it."""
 
-from coursekit.content.ch08_pipeline_parallel.exercises.actions import (
+from coursekit.content.ch08_pipeline_parallel.exercises.shared.actions import (
     actions_of,
     make_memory_schedule,
 )

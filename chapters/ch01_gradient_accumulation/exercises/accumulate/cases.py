@@ -7,7 +7,7 @@ from torch import nn
 
 from coursekit.kit.single_rank import Alone
 
-from ..accumulation import HIDDEN, accumulate, mean_loss, model_of
+from ..shared.accumulation import HIDDEN, accumulate, mean_loss, model_of
 
 FEATURES, CLASSES = 6, 3
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
-from ..accumulation import mean_loss, measure_memory
-from ..accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
+from ..shared.accumulation import mean_loss, measure_memory
+from ..shared.accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
 from .cases import SAMPLES, case_of, make_model, samples_of
 from .truth import why
 

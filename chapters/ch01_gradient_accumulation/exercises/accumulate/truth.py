@@ -2,8 +2,8 @@
 
 import torch
 
-from ..accumulation import CALLERS
-from ..accumulation_truth import UNTIL_THEN
+from ..shared.accumulation import CALLERS
+from ..shared.accumulation_truth import UNTIL_THEN
 
 
 def why(rows) -> dict:

@@ -7,7 +7,7 @@ from torch import nn
 
 from coursekit.kit.single_rank import Alone
 
-from ..accumulation import HIDDEN, PADDING, accumulate, model_of
+from ..shared.accumulation import HIDDEN, PADDING, accumulate, model_of
 
 WORDS = 8  # size of the vocabulary; no micro-batch is padded to this length
 

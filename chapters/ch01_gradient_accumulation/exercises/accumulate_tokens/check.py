@@ -4,8 +4,8 @@ from functools import partial
 
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
-from ..accumulation import measure_memory
-from ..accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
+from ..shared.accumulation import measure_memory
+from ..shared.accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
 from .cases import SENTENCES, case_of, make_model, sentences_of
 from .truth import UNFLATTENED, why
 

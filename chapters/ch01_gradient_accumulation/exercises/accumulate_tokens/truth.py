@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from ..accumulation import PADDING
-from ..accumulation_truth import UNTIL_THEN
+from ..shared.accumulation import PADDING
+from ..shared.accumulation_truth import UNTIL_THEN
 from .cases import WORDS
 
 UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"

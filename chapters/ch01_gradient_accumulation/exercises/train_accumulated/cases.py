@@ -6,7 +6,7 @@ from torch import nn
 
 from pedagogy_lib.basics.closeness import close
 
-from ..accumulation import are_same, clone_pieces, measure_memory
+from ..shared.accumulation import are_same, clone_pieces, measure_memory
 
 RATE = 0.1
 

@@ -4,8 +4,8 @@ from coursekit.kit import Equals, Holds, never
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..accumulate.cases import make_model, samples_of
-from ..accumulation import mean_loss
-from ..accumulation_truth import ACCUMULATED, CHANGED, describe_trial, one_each
+from ..shared.accumulation import mean_loss
+from ..shared.accumulation_truth import ACCUMULATED, CHANGED, describe_trial, one_each
 from .cases import measure, train
 from .truth import mistakes, right
 

@@ -1,6 +1,6 @@
 """The right results, and the results of known mistakes."""
 
-from ..accumulation import merge_pieces
+from ..shared.accumulation import merge_pieces
 from .cases import regression, walk
 
 

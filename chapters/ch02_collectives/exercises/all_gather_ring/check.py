@@ -3,14 +3,14 @@
 from coursekit.kit.collective_exercise import Collective
 from coursekit.kit.diagnoses import contributions, same
 
-from ..costs import need_half_a_ring
-from ..misconceptions import (
+from ..shared.costs import need_half_a_ring
+from ..shared.misconceptions import (
     changes_nothing,
     group_ignored,
     hang_between_neighbours,
     put_into_the_list,
 )
-from ..tasks import LARGE_RINGS, RING_CASES, Chunks
+from ..shared.tasks import LARGE_RINGS, RING_CASES, Chunks
 from .truth import truth
 
 

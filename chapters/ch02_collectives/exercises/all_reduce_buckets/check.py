@@ -7,7 +7,7 @@ from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import need_cost
 from coursekit.kit.tables import tabulate
 
-from ..misconceptions import (
+from ..shared.misconceptions import (
     changes_nothing,
     diagnose_mean,
     group_ignored,

@@ -13,15 +13,15 @@ from pedagogy_lib.basics.units import format_bytes
 
 from ..all_reduce_ring.check import only_some_have_the_sum
 from ..all_reduce_ring.truth import truth
-from ..costs import shape_of_traffic
-from ..misconceptions import (
+from ..shared.costs import shape_of_traffic
+from ..shared.misconceptions import (
     changes_nothing,
     diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import AllReduceTask
+from ..shared.tasks import AllReduceTask
 from .cases import refuses
 
 CASES = [

@@ -5,15 +5,15 @@ import torch
 from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import ranks_text, same
 
-from ..costs import need_ring
-from ..misconceptions import (
+from ..shared.costs import need_ring
+from ..shared.misconceptions import (
     changes_nothing,
     diagnose_mean,
     group_ignored,
     hang_between_neighbours,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import AllReduceTask
+from ..shared.tasks import AllReduceTask
 from .truth import truth
 
 CASES = [

@@ -6,14 +6,14 @@ from coursekit.kit.collective_exercise import LARGE, Case, Collective
 from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost
 
-from ..costs import SMALL, need_bytes
-from ..misconceptions import (
+from ..shared.costs import SMALL, need_bytes
+from ..shared.misconceptions import (
     changes_nothing,
     group_ignored,
     hang_between_neighbours,
     put_into_the_list,
 )
-from ..tasks import RING_CASES
+from ..shared.tasks import RING_CASES
 from .cases import AllToAll
 from .truth import truth
 

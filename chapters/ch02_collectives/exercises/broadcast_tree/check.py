@@ -3,8 +3,8 @@
 from coursekit.kit.collective_exercise import Collective
 from coursekit.kit.diagnoses import ranks_text, same
 
-from ..costs import need_tree
-from ..misconceptions import (
+from ..shared.costs import need_tree
+from ..shared.misconceptions import (
     TO_ITSELF,
     changes_nothing,
     diagnose_other_root,
@@ -12,7 +12,7 @@ from ..misconceptions import (
     hang_in_a_tree,
     not_a_power_of_two,
 )
-from ..tasks import LARGE_TREES, TREE_CASES, RootTask
+from ..shared.tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth
 
 

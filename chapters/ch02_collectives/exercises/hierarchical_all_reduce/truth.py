@@ -9,7 +9,7 @@ from coursekit.answers.remote_answer import try_on_ranks
 from coursekit.kit import Rejection, Wrong
 from pedagogy_lib.basics.units import format_bytes
 
-from ..misconceptions import hang_between_neighbours
+from ..shared.misconceptions import hang_between_neighbours
 from .cases import FIRST, Case, run_answer
 from .two_levels import BY_HAND, IN_TURNS, count_sent_bytes, crossings, judge
 

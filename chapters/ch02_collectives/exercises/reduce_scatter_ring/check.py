@@ -3,8 +3,8 @@
 from coursekit.kit.collective_exercise import Collective, total
 from coursekit.kit.diagnoses import same
 
-from ..costs import need_half_a_ring
-from ..misconceptions import (
+from ..shared.costs import need_half_a_ring
+from ..shared.misconceptions import (
     changes_nothing,
     diagnose_mean,
     group_ignored,
@@ -12,7 +12,7 @@ from ..misconceptions import (
     put_into_the_list,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import LARGE_RINGS, RING_CASES, Chunks
+from ..shared.tasks import LARGE_RINGS, RING_CASES, Chunks
 from .truth import truth
 
 

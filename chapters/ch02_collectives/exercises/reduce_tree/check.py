@@ -5,8 +5,8 @@ from functools import partial
 from coursekit.kit.collective_exercise import Collective
 from coursekit.kit.diagnoses import contributions, ranks_text, same
 
-from ..costs import need_tree
-from ..misconceptions import (
+from ..shared.costs import need_tree
+from ..shared.misconceptions import (
     TO_ITSELF,
     changes_nothing,
     diagnose_mean,
@@ -16,7 +16,7 @@ from ..misconceptions import (
     not_a_power_of_two,
     sum_of_the_wrong_ranks,
 )
-from ..tasks import LARGE_TREES, TREE_CASES, RootTask
+from ..shared.tasks import LARGE_TREES, TREE_CASES, RootTask
 from .truth import truth
 
 

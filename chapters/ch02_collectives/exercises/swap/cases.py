@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import Rejection
 from pedagogy_lib.basics.units import brief
 
-from ..tasks import OneTensor
+from ..shared.tasks import OneTensor
 
 
 class Swap(OneTensor):

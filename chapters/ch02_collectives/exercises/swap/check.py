@@ -7,7 +7,7 @@ from coursekit.kit.diagnoses import same
 from coursekit.kit.message_costs import is_near, megabytes, messages, need_cost
 from pedagogy_lib.measuring.wire_bytes import kernel_counts
 
-from ..misconceptions import hang_between_neighbours
+from ..shared.misconceptions import hang_between_neighbours
 from .cases import Swap
 from .truth import truth
 

@@ -5,9 +5,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit.reference_training import gradients_in, model_of, uneven_loss
 
-from ..large_models import cost_of_layers, make_rebuilt_ddp
-from ..micro_batches import format_micro_batches, pieces_of
-from ..state_snapshot import StateSnapshot
+from ..shared.large_models import cost_of_layers, make_rebuilt_ddp
+from ..shared.micro_batches import format_micro_batches, pieces_of
+from ..shared.state_snapshot import StateSnapshot
 from .forward_count import count_held_forwards
 
 CALLS = (4, 1, 2)  # micro-batches of each call

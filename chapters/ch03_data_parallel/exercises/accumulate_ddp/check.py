@@ -3,8 +3,8 @@
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World
 from coursekit.kit.reference_training import HANGS, one_exchange, uneven_loss
 
-from ..large_models_truth import Travels, compute_known_layers, right_if_large
-from ..state_snapshot_truth import leaves_alone
+from ..shared.large_models_truth import Travels, compute_known_layers, right_if_large
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import CALLS, accumulate
 from .truth import SAMPLES, mean, mistakes, why_so_many_bytes
 

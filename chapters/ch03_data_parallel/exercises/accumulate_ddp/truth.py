@@ -2,8 +2,8 @@
 
 from coursekit.kit.reference_training import WRONG_LOSSES, model_of, uneven_loss
 
-from ..micro_batches import pieces_of
-from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
+from ..shared.micro_batches import pieces_of
+from ..shared.micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import CALLS, name_of
 
 SAMPLES = 4  # per micro-batch

@@ -5,9 +5,9 @@ import torch.distributed as dist
 
 from coursekit.kit.reference_training import RATE, flat, model_of, note_gradients, uneven_loss
 
-from ..large_models import cost_of_layers
-from ..micro_batches import pieces_of
-from ..state_snapshot import StateSnapshot
+from ..shared.large_models import cost_of_layers
+from ..shared.micro_batches import pieces_of
+from ..shared.state_snapshot import StateSnapshot
 
 STEPS, LEFT = 3, 0.125  # LEFT is in every `.grad`, from an earlier backward
 

@@ -6,9 +6,9 @@ from coursekit.kit import complains
 from coursekit.kit.reference_training import RATE, WRONG_LOSSES, flat, model_of, uneven_loss
 from pedagogy_lib.basics.closeness import close, format_gap
 
-from ..large_models_truth import compute_known_layers
-from ..micro_batches import pieces_of
-from ..micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
+from ..shared.large_models_truth import compute_known_layers
+from ..shared.micro_batches import pieces_of
+from ..shared.micro_batches_truth import make_send_reason, shares, sum_weighted, table_of
 from .cases import LEFT, STEPS
 
 

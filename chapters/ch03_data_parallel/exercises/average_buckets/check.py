@@ -2,7 +2,7 @@
 
 from coursekit.kit import first_true
 
-from ..mean_gradients import make_averaging_exercise
+from ..shared.mean_gradients import make_averaging_exercise
 from .cases import buckets_of
 
 NUMBER_OF_BUCKETS = 5  # not a power of any number of ranks

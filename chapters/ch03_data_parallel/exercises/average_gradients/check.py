@@ -1,6 +1,6 @@
 """Gradients averaged one at a time."""
 
-from ..mean_gradients import make_averaging_exercise
+from ..shared.mean_gradients import make_averaging_exercise
 from .cases import whole_model
 
 

@@ -12,8 +12,8 @@ from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.reference_training import batch_of, flat
 from pedagogy_lib.basics.closeness import close
 
-from ..large_models import cost_of_layers
-from ..state_snapshot import StateSnapshot
+from ..shared.large_models import cost_of_layers
+from ..shared.state_snapshot import StateSnapshot
 from .two_biases import own_model
 
 BACKWARDS = ("the first backward", "the second, which adds to it")

@@ -10,7 +10,7 @@ from coursekit.kit.message_costs import TOLERANCE
 from coursekit.kit.reference_training import HIDDEN, batch_of, one_exchange, slopes
 from pedagogy_lib.basics.closeness import close
 
-from ..large_models_truth import compute_known_layers
+from ..shared.large_models_truth import compute_known_layers
 from .cases import BACKWARDS
 from .two_biases import own_model
 from .two_biases_truth import BOTH_BIASES

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from coursekit.kit import Rejection, first_true
 from coursekit.kit.rank_trials import IN_A_GROUP
 
-from ..branches import loss_along
+from ..shared.branches import loss_along
 
 OVER = ("over", "")  # the end of the backward
 ONCE_MORE = (

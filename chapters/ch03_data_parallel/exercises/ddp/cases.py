@@ -5,9 +5,9 @@ import torch.distributed as dist
 from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import state_of
 
-from ..branches import branches, bytes_of_branch
-from ..gradients_on_ranks import descend, gradients_of
-from ..state_snapshot import StateSnapshot
+from ..shared.branches import branches, bytes_of_branch
+from ..shared.gradients_on_ranks import descend, gradients_of
+from ..shared.state_snapshot import StateSnapshot
 from .bucket_watch import Watch
 
 # Steps; a step is some backwards, of which the last one synchronises. A backward has for each place

@@ -5,8 +5,8 @@ The order of events is observed, not timed: see bucket_watch.py.
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World
 
-from ..mean_gradients import mean_of
-from ..state_snapshot_truth import leaves_alone
+from ..shared.mean_gradients import mean_of
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import ANY_ORDER, IN_TURN, ONE_ORDER, take_steps
 from .truth import buckets_in_time, compute_known, mistakes, one_call_for_each_bucket, why_lost
 

@@ -6,10 +6,10 @@ from coursekit.kit import complains, first_true
 from coursekit.kit.reference_training import state_of
 from pedagogy_lib.basics.errors import HangError
 
-from ..branches import loss_along
-from ..branches_truth import local_gradients
-from ..gradients_on_ranks import descend
-from ..mean_gradients import mean_of, mistakes_of_mean
+from ..shared.branches import loss_along
+from ..shared.branches_truth import local_gradients
+from ..shared.gradients_on_ranks import descend
+from ..shared.mean_gradients import mean_of, mistakes_of_mean
 from .bucket_watch import OVER, select_events
 from .cases import ANY_ORDER, model_for
 

@@ -4,9 +4,9 @@ import torch.distributed as dist
 
 from coursekit.kit import Rejection, measure_answer
 
-from ..branches import branches, bytes_of_branch, loss_along
-from ..gradients_on_ranks import gradients_of
-from ..state_snapshot import StateSnapshot
+from ..shared.branches import branches, bytes_of_branch, loss_along
+from ..shared.gradients_on_ranks import gradients_of
+from ..shared.state_snapshot import StateSnapshot
 
 # The branches of some backwards at each place. Only those under no_sync give c and d gradients.
 UNDER, AFTER = [("abc", "abcd"), ("cab",) * 2, ("cb",) * 2], "ba"

@@ -2,8 +2,8 @@
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
-from ..mean_gradients import mean_of
-from ..state_snapshot_truth import leaves_alone
+from ..shared.mean_gradients import mean_of
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import UNDER, send_nothing
 from .truth import (
     NOT_A_MANAGER,

@@ -5,9 +5,9 @@ from functools import cache
 from coursekit.kit import complains, first_true
 from coursekit.kit.reference_training import state_of
 
-from ..branches import branches
-from ..branches_truth import local_gradients
-from ..mean_gradients import mean_of, mistakes_of_mean
+from ..shared.branches import branches
+from ..shared.branches_truth import local_gradients
+from ..shared.mean_gradients import mean_of, mistakes_of_mean
 from .cases import AFTER, ERRORS, UNDER
 
 NOT_A_MANAGER = (

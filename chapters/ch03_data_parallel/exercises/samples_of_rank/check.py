@@ -9,7 +9,7 @@ from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import Formula, Wrong
 from pedagogy_lib.basics.units import format_count
 
-from ..state_snapshot import SEED, alike
+from ..shared.state_snapshot import SEED, alike
 from .cases import describe_iterators, generators
 from .truth import ALL_MISTAKES, read_by_sampler
 

@@ -12,8 +12,8 @@ from coursekit.kit.observed_calls import note_bypassed
 from coursekit.kit.reference_training import EveryKind, loss_of, state_of, tensors_of
 from pedagogy_lib.basics.torch_private import WaitsNoticed
 
-from ..large_models import cost_of_large
-from ..state_snapshot import StateSnapshot
+from ..shared.large_models import cost_of_large
+from ..shared.state_snapshot import StateSnapshot
 
 LAST_WORLD = World(4)
 

@@ -3,8 +3,8 @@
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, World, never
 from coursekit.kit.observed_calls import NOT_WAITED
 
-from ..large_models_truth import Travels, right_if_large
-from ..state_snapshot_truth import leaves_alone
+from ..shared.large_models_truth import Travels, right_if_large
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import LAST_WORLD, start_on_rank
 from .truth import (
     copies_of_model,

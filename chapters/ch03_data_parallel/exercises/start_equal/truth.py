@@ -10,7 +10,7 @@ from coursekit.kit.reference_training import EveryKind, state_of, tensors_of
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.basics.errors import HangError
 
-from ..large_models import summarise_tensors
+from ..shared.large_models import summarise_tensors
 from .cases import LARGE, LAST_WORLD, fill
 
 

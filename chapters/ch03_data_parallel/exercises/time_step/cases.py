@@ -13,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib.basics.units import brief
 
-from ..state_snapshot import StateSnapshot
+from ..shared.state_snapshot import StateSnapshot
 
 START = 1e6  # first reading of the clock, in seconds
 

@@ -4,7 +4,7 @@ from coursekit.kit import Equals, Holds, RankExercise
 from coursekit.kit.results import NO_RETURN
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..state_snapshot_truth import leaves_alone
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import TIMED, Step, time_one
 from .truth import is_timed, mistakes, parts_of
 

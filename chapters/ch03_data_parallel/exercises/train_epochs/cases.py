@@ -7,7 +7,7 @@ from torch.utils.data import Dataset
 from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.reference_training import batch_of, flat, model_of
 
-from ..state_snapshot import StateSnapshot
+from ..shared.state_snapshot import StateSnapshot
 
 EPOCHS = 3
 

@@ -4,7 +4,7 @@ from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS
 from pedagogy_lib.basics.errors import HangError
 
-from ..state_snapshot_truth import leaves_alone
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import EPOCHS, train
 from .truth import (
     UNEVEN,

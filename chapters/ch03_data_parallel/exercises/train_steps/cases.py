@@ -1,7 +1,7 @@
 """The cases, and the code that runs next to the answer."""
 
 import torch.distributed as dist
-from coursekit.content.ch01_gradient_accumulation.exercises.accumulation import merge_pieces
+from coursekit.content.ch01_gradient_accumulation.exercises.shared.accumulation import merge_pieces
 from torch.nn.parallel import DistributedDataParallel
 
 from coursekit.kit.reference_training import (
@@ -14,7 +14,7 @@ from coursekit.kit.reference_training import (
     uneven_loss,
 )
 
-from ..state_snapshot import StateSnapshot
+from ..shared.state_snapshot import StateSnapshot
 
 
 def train(answer, group, case):

@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import Equals, RankCase, RankExercise, World
 from coursekit.kit.reference_training import HANGS, not_exchanged
 
-from ..state_snapshot_truth import leaves_alone
+from ..shared.state_snapshot_truth import leaves_alone
 from .cases import alone, train
 from .truth import describe_norms, mistakes, steps_have_gradients
 

@@ -7,7 +7,7 @@ import torch
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.measuring.recorder import measure, peak_bytes_in, traffic_in
 
-from ..units_in_memory import SHAPES, UnitProbe, length_of_shard
+from ..shared.units_in_memory import SHAPES, UnitProbe, length_of_shard
 
 
 def dispose_gathered(answer, group, case):

@@ -4,8 +4,8 @@ import torch
 
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 
-from ..units_in_memory import SHAPES
-from ..units_in_memory_truth import shard_stays, slopes_are
+from ..shared.units_in_memory import SHAPES
+from ..shared.units_in_memory_truth import shard_stays, slopes_are
 from .cases import dispose_gathered, make_refill
 from .truth import NO_DATA, NOTHING_TO_SEND, shard_at, why_left, why_whole
 

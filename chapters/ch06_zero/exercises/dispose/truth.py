@@ -3,7 +3,7 @@
 import torch
 
 from ..reduce_gradients.cases import part_of
-from ..units_in_memory import SHAPES, values_at
+from ..shared.units_in_memory import SHAPES, values_at
 
 NO_DATA = "a parameter cannot be without `.data`: give it a tensor without elements"
 

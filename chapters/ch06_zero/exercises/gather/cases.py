@@ -8,7 +8,7 @@ from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.collective_exercise import numbers
 from pedagogy_lib.basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 
-from ..units_in_memory import UnitProbe, length_of_shard
+from ..shared.units_in_memory import UnitProbe, length_of_shard
 
 LARGE = [(2, 60_000), (), (399,)]
 

@@ -4,8 +4,8 @@ import torch
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, complains, never
 
-from ..units_in_memory import SHAPES
-from ..units_in_memory_truth import shard_stays, slopes_are
+from ..shared.units_in_memory import SHAPES
+from ..shared.units_in_memory_truth import shard_stays, slopes_are
 from .cases import LARGE, gather_disposed
 from .truth import WITHOUT_GRAD, every_shard, mistakes, need_bytes, other_parts, parts, shard_in
 

@@ -12,8 +12,8 @@ from coursekit.kit.diagnoses import first_difference
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.basics.closeness import close
 
-from ..one_process_reference import OneProcess, Stack, make_optimizer
-from ..zero3_training import name_of
+from ..shared.one_process_reference import OneProcess, Stack, make_optimizer
+from ..shared.zero3_training import name_of
 from .line_of_jobs import NOT_YET, Line, Uses
 
 # (the layers that take part, in order; the number of backwards) of each step.

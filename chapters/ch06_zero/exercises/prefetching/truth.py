@@ -1,7 +1,7 @@
 """The right weights, and the report on a right trial."""
 
-from ..one_process_reference import Stack
-from ..one_process_reference_truth import weights_alone
+from ..shared.one_process_reference import Stack
+from ..shared.one_process_reference_truth import weights_alone
 from .cases import STEPS
 
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 
-from ..broken_zero_truth import MIXES
+from ..shared.broken_zero_truth import MIXES
 from ..reduce_gradients.cases import part_of
 from .cases import tensors_for
 

@@ -12,7 +12,7 @@ from torch import nn
 from coursekit.kit import RankCase, Rejection, World
 from coursekit.kit.reference_training import FEATURES, batch_of
 
-from ..broken_zero import Maker
+from ..shared.broken_zero import Maker
 
 ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 

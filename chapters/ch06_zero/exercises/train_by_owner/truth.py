@@ -9,7 +9,7 @@ from torch.func import functional_call
 from coursekit.kit import Wrong
 from coursekit.kit.diagnoses import ranks_text
 
-from ..broken_zero_truth import FRESH, MIXES, train_alone
+from ..shared.broken_zero_truth import FRESH, MIXES, train_alone
 from .cases import ConditionalLayers, batches_of, weights_of
 
 

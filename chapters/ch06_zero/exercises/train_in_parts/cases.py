@@ -9,7 +9,7 @@ from coursekit.kit import RankCase, World
 from coursekit.kit.results import detach_result
 from pedagogy_lib.basics.units import format_count
 
-from ..broken_zero import Maker
+from ..shared.broken_zero import Maker
 
 
 def case_of(length, n, optimizer, steps):

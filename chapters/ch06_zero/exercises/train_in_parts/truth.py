@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from coursekit.kit import Wrong
 from coursekit.kit.diagnoses import kind_of
 
-from ..broken_zero_truth import FRESH, MIXES, train_alone
+from ..shared.broken_zero_truth import FRESH, MIXES, train_alone
 from .cases import gradient_of, start_of
 
 

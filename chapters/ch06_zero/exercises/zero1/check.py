@@ -4,8 +4,8 @@ from functools import partial
 
 from coursekit.kit import RankExercise, World
 
-from ..stages import work
-from ..stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends, steps_of
+from ..shared.stages import work
+from ..shared.stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends, steps_of
 from .truth import STATE_TRAVELS, describe_result
 
 EXERCISE = RankExercise(

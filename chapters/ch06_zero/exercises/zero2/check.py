@@ -8,8 +8,8 @@ from functools import partial
 
 from coursekit.kit import RankExercise
 
-from ..stages import BACKWARDS, work
-from ..stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends
+from ..shared.stages import BACKWARDS, work
+from ..shared.stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends
 from .cases import WatchUnits
 from .truth import describe_result
 

@@ -1,6 +1,6 @@
 """The report on a right trial."""
 
-from ..stages import BACKWARDS
+from ..shared.stages import BACKWARDS
 
 
 def describe_result(trial) -> str:

@@ -8,8 +8,8 @@ import torch.distributed as dist
 from coursekit.kit.reference_training import SAMPLES, equal_models, loss_of, share_of
 from pedagogy_lib.measuring.recorder import mark, measure, peak_bytes_in, traffic_in
 
-from ..one_process_reference import Stack, make_optimizer
-from ..zero3_training import Plan, Training
+from ..shared.one_process_reference import Stack, make_optimizer
+from ..shared.zero3_training import Plan, Training
 
 LARGE = {"width": 64, "inner": (300, 280, 310)}
 

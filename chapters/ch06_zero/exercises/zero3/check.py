@@ -2,8 +2,8 @@
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
-from ..zero3_training import Plan
-from ..zero3_training_truth import weights_of
+from ..shared.zero3_training import Plan
+from ..shared.zero3_training_truth import weights_of
 from .cases import train
 from .truth import cost_faults, describe_result, why_it_failed
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 from pedagogy_lib.basics.units import format_count
 
-from ..one_process_reference import Stack
-from ..zero3_training import Plan, why_absent
+from ..shared.one_process_reference import Stack
+from ..shared.zero3_training import Plan, why_absent
 from .cases import LARGE
 
 

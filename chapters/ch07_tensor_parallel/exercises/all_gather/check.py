@@ -1,6 +1,6 @@
 """The entry to the parallel region, from pieces of the context: exercise AllGather."""
 
-from ..pieces_truth import region
+from ..shared.pieces_truth import region
 
 EXERCISE = region("AllGather", True, (
     "The lab has a function for either direction already: joined and summed_piece.",

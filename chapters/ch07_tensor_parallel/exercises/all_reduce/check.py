@@ -2,7 +2,7 @@
 
 import torch
 
-from ..regions_truth import region
+from ..shared.regions_truth import region
 
 
 def y_of(given, place):

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ..split_layers_truth import COLUMNS, split_layer
+from ..shared.split_layers_truth import COLUMNS, split_layer
 
 
 def mistakes(trial, place, all_of, y, gradients):

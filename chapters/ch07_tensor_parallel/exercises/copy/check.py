@@ -1,6 +1,6 @@
 """The entry to the parallel region: exercise Copy."""
 
-from ..regions_truth import region
+from ..shared.regions_truth import region
 
 
 def y_of(given, place):

@@ -4,7 +4,7 @@ from coursekit.kit import Equals, RankExercise, never
 from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.rank_trials import IN_A_GROUP
 
-from ..pieces_truth import SAME_CALLS
+from ..shared.pieces_truth import SAME_CALLS
 from .cases import CASES, choose, tokens
 from .truth import DTYPE, UNEVEN, bytes_of_two, why_so_many, wrong_tokens
 

@@ -7,7 +7,7 @@ that the order of events is observed, not timed.
 from coursekit.kit import GROUP, Equals, Holds, RankExercise, World, never
 from coursekit.kit.results import VIEW
 
-from ..pieces_truth import SAME_CALLS
+from ..shared.pieces_truth import SAME_CALLS
 from .cases import ONCE, make_case, multiply
 from .truth import NOT_FLAT, compute_own_gradients, gradient_of, positions, report_trial
 

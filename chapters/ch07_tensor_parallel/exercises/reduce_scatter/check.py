@@ -1,6 +1,6 @@
 """The exit from the parallel region, to pieces of the sum: exercise ReduceScatter."""
 
-from ..pieces_truth import region
+from ..shared.pieces_truth import region
 
 EXERCISE = region("ReduceScatter", False, (
     "It is AllGather the other way round: what is forward there is backward here.",

@@ -2,7 +2,7 @@
 
 import torch.nn.functional as F
 
-from ..split_layers_truth import ROWS, split_layer
+from ..shared.split_layers_truth import ROWS, split_layer
 
 
 def mistakes(trial, place, all_of, y, gradients):

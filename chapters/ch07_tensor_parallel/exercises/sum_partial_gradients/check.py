@@ -4,7 +4,7 @@ from coursekit.kit import Equals, RankExercise, never
 from coursekit.kit.message_costs import SendLimit
 from coursekit.kit.results import VIEW
 
-from ..pieces_truth import SAME_CALLS
+from ..shared.pieces_truth import SAME_CALLS
 from .cases import CASES, sum_on_rank
 from .truth import bytes_of_sums, sums, wrong_sums
 

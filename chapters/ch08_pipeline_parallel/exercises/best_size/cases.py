@@ -2,7 +2,7 @@
 
 from coursekit.kit.tables import tabulate
 
-from ..slots import slots_of
+from ..shared.slots import slots_of
 
 MEASURED = {1: 2.0, 2: 2.6, 4: 4.0, 8: 6.9, 16: 13.0, 32: 27.0}
 

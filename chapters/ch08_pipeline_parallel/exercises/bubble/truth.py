@@ -2,7 +2,7 @@
 
 import math
 
-from ..slots import slots_of
+from ..shared.slots import slots_of
 from .cases import ANY
 
 

@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from ..generators import SIGNS_OF_ANY, Schedule, cases_of, format_case
+from ..shared.generators import SIGNS_OF_ANY, Schedule, cases_of, format_case
 from .truth import MISTAKES, truth
 
 ALL_SIZES = {

@@ -1,6 +1,6 @@
 """The right results, and the results of known mistakes."""
 
-from ..actions import Action, make_memory_schedule
+from ..shared.actions import Action, make_memory_schedule
 
 
 def backwards_reversed(rank, ranks, m):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from coursekit.labs import find_lab
 
-from ..unflushed import try_stage
+from ..shared.unflushed import try_stage
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import RankExercise, Wrong
 
-from ..unflushed import NOT_REQUIRED
-from ..unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays
+from ..shared.unflushed import NOT_REQUIRED
+from ..shared.unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays
 from .cases import show_wrong_class, try_in_its_lab
 from .truth import KEPT, mistakes
 

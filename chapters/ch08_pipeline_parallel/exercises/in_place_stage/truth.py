@@ -2,8 +2,8 @@
 
 import torch
 
-from ..versions import LR, SCRIPTS, actions_of, input_of, loss_of, slope_of
-from ..versions_truth import output_of, replay_script, weights_of
+from ..shared.versions import LR, SCRIPTS, actions_of, input_of, loss_of, slope_of
+from ..shared.versions_truth import output_of, replay_script, weights_of
 
 KEPT = (
     "the numbers are right, but old versions stay in self.weights, all of them, for ever. It has "

@@ -2,8 +2,8 @@
 
 from coursekit.kit import Formula
 
-from ..actions import actions_of
-from ..actions_truth import format_row
+from ..shared.actions import actions_of
+from ..shared.actions_truth import format_row
 from .truth import MISTAKES, most
 
 ROWS = {

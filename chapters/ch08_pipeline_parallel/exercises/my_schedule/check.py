@@ -7,7 +7,7 @@ from coursekit.kit.results import outcome_of
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import count_in_flight, text_of
 
-from ..generators import BELOW_0, Rows, Schedule, cases_of, format_case, offence, rows_from
+from ..shared.generators import BELOW_0, Rows, Schedule, cases_of, format_case, offence, rows_from
 from .truth import MISTAKES, build_row
 
 WORK = 3.0  # a forward and both halves of a backward take 1 each

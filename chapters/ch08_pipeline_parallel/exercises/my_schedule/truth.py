@@ -1,6 +1,6 @@
 """The right results, and the results of known mistakes."""
 
-from ..actions import Action
+from ..shared.actions import Action
 
 
 def build_row(rank, ranks, m):

@@ -1,6 +1,6 @@
 """1F1B: a warm-up of forwards, then one forward and one backward in turns."""
 
-from ..generators import SIGNS_OF_ANY, Schedule, cases_of
+from ..shared.generators import SIGNS_OF_ANY, Schedule, cases_of
 from ..gpipe.check import ALL_SIZES
 from .truth import ALL_MISTAKES, truth
 

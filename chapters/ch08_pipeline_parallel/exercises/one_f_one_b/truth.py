@@ -1,6 +1,6 @@
 """The right results, and the results of known mistakes."""
 
-from ..actions import make_memory_schedule
+from ..shared.actions import make_memory_schedule
 
 ONE_TOO_MANY = (
     "one forward too many, so one micro-batch too many is kept. `ranks - rank` counts this rank, "

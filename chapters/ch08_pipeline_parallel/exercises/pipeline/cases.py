@@ -9,7 +9,7 @@ from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.closeness import close
 
-from ..actions import actions_of, make_memory_schedule
+from ..shared.actions import actions_of, make_memory_schedule
 from ..part_of_loss.cases import EQUAL_SHARES
 from ..stage.cases import draw
 from .pipeline_watch import Lines, Watch

@@ -2,7 +2,7 @@
 
 from pedagogy_lib.schedules.simulations import EVEN, simulate
 
-from ..generators import Schedule, cases_of
+from ..shared.generators import Schedule, cases_of
 from ..one_f_one_b.check import SIGNS
 from ..one_f_one_b.truth import truth
 from .truth import ALL_MISTAKES

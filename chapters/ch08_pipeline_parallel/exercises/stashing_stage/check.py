@@ -5,8 +5,8 @@ First a stage is driven by hand, and then three stages work as a pipeline withou
 
 from coursekit.kit import RankExercise
 
-from ..unflushed import try_stage
-from ..unflushed_truth import (
+from ..shared.unflushed import try_stage
+from ..shared.unflushed_truth import (
     COPIES,
     STAGE_WAS_RIGHT,
     cases_with,

@@ -1,7 +1,7 @@
 """The right results, and the results of known mistakes."""
 
-from ..unflushed import NOT_THERE
-from ..versions_truth import replay_script
+from ..shared.unflushed import NOT_THERE
+from ..shared.versions_truth import replay_script
 
 BY_NAMES = "gradients_of returns a dictionary {name: gradient}, with the names of the weights"
 

@@ -1,6 +1,6 @@
 """The code that runs next to the answer."""
 
-from ..actions import encode_value
+from ..shared.actions import encode_value
 
 
 def first_turn(answer) -> tuple:

@@ -6,9 +6,9 @@ from pedagogy_lib.basics.units import format_count
 from pedagogy_lib.schedules.simulations import simulate
 from pedagogy_lib.schedules.timelines import LABELS
 
-from ..actions import Action
-from ..actions_truth import format_row
-from ..generators import format_case, need_action, offence, restore_action
+from ..shared.actions import Action
+from ..shared.actions_truth import format_row
+from ..shared.generators import format_case, need_action, offence, restore_action
 from .cases import first_turn, rows_of_lab
 from .truth import MISTAKES, right
 

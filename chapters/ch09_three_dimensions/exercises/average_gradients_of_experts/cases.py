@@ -8,7 +8,7 @@ from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import AllRequests
 
-from ..meshes import SmallMesh
+from ..shared.meshes import SmallMesh
 
 JOINT = (("edp", "ep"),)
 

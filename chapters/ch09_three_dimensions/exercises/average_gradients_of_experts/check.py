@@ -2,7 +2,7 @@
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, complains
 
-from ..meshes import describe_mesh
+from ..shared.meshes import describe_mesh
 from .cases import ORDER, TURNED, average
 from .truth import describe_wrong_gradients, faults, mistakes, truth
 

@@ -1,6 +1,6 @@
 """The right results, and the results of known mistakes."""
 
-from ..meshes import lists_along
+from ..shared.meshes import lists_along
 from .cases import OF_EXPERTS, gradient_of
 
 

@@ -8,7 +8,7 @@ from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import make_noncontiguous, numbers
 from coursekit.kit.observed_calls import AllRequests
 
-from ..meshes import SmallMesh
+from ..shared.meshes import SmallMesh
 
 SHAPES = {"matrix": (4, 3), "row": (5,), "number": (), "frozen": (2, 2), "cube": (2, 1, 3)}
 

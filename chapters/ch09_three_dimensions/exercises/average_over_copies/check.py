@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
-from ..meshes import describe_mesh
+from ..shared.meshes import describe_mesh
 from .cases import ALL, FROZEN, average
 from .truth import NOTHING, check_single_message, mean, mistakes
 

@@ -2,8 +2,8 @@
 
 from math import prod
 
-from ..meshes import all_places
-from ..meshes_truth import first_axis_fastest
+from ..shared.meshes import all_places
+from ..shared.meshes_truth import first_axis_fastest
 
 
 def axis_stride(axis, sizes) -> int:

@@ -7,7 +7,7 @@ from coursekit.kit import Rejection, measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.results import NO_RETURN
 
-from ..meshes import SmallMesh
+from ..shared.meshes import SmallMesh
 
 SHAPES = {
     "up": (4, 3), "bias": (4,), "down": (3, 4), "norm": (3,), "places": (2, 3), "seldom": (2,)

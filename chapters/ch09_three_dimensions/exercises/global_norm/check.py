@@ -3,7 +3,7 @@
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..meshes import describe_mesh
+from ..shared.meshes import describe_mesh
 from .cases import measure_norm
 from .truth import length, mistakes, needs_few_bytes
 

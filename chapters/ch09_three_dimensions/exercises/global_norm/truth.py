@@ -4,7 +4,7 @@ import math
 
 from coursekit.kit import Wrong
 
-from ..meshes import all_places
+from ..shared.meshes import all_places
 from .cases import TIED, WHOLE, gradient_of, names_at
 
 

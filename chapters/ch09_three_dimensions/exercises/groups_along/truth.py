@@ -1,7 +1,7 @@
 """The right results, and the results of known mistakes."""
 
-from ..meshes import all_places, lists_along, world_of
-from ..meshes_truth import first_axis_fastest
+from ..shared.meshes import all_places, lists_along, world_of
+from ..shared.meshes_truth import first_axis_fastest
 
 
 def other_axes(axes, sizes):

@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from ..meshes import all_places, lists_along, world_of
-from ..meshes_truth import first_axis_fastest
+from ..shared.meshes import all_places, lists_along, world_of
+from ..shared.meshes_truth import first_axis_fastest
 
 
 def links(axis, sizes, places=all_places):

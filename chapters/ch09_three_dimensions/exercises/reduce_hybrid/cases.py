@@ -10,7 +10,7 @@ from coursekit.kit import measure_answer
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import AllRequests
 
-from ..meshes import SmallMesh
+from ..shared.meshes import SmallMesh
 
 SHAPES = {"a": (4, 3), "b": (7,), "unused": (2,)}  # the last has no gradient
 

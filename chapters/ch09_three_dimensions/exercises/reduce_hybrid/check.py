@@ -2,7 +2,7 @@
 
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 
-from ..meshes import describe_mesh
+from ..shared.meshes import describe_mesh
 from .cases import reduce
 from .truth import mean, mistakes, sends_little
 

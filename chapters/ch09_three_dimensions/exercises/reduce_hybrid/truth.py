@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit import Wrong
 
-from ..meshes import lists_along
+from ..shared.meshes import lists_along
 from .cases import SHAPES, gradient_of
 
 

@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import RankCase, World
 from coursekit.kit.collective_exercise import numbers
 
-from ..meshes import SmallMesh, describe_mesh, world_of
+from ..shared.meshes import SmallMesh, describe_mesh, world_of
 
 
 def batch_of(length, *of_sample):

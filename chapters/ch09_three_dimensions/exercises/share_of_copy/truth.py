@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.tables import tabulate
 
-from ..meshes import all_places, world_of
+from ..shared.meshes import all_places, world_of
 from .cases import batch_of, calls
 
 

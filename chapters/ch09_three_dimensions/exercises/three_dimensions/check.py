@@ -6,7 +6,7 @@ A mistake is that training with the same part left out, or done in the same wron
 from coursekit.kit import Equals, RankCase, RankExercise, World, never
 from pedagogy_lib.basics.closeness import close_in_float32
 
-from ..meshes import describe_mesh
+from ..shared.meshes import describe_mesh
 from .cases import LONG, SHORT, STEPS, train
 from .truth import averages_once, loss_mistakes, losses_of, weights_of, wrong_weights
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from coursekit.kit import Wrong
 from coursekit.kit.reference_training import whole_transformer
 
-from ..meshes import all_places
+from ..shared.meshes import all_places
 from .cases import SIZES, STEPS, batch_of, sgd
 
 LETTERS, OUTPUT = "letters.weight", "output.weight"

@@ -13,7 +13,7 @@ from coursekit.kit import RankCase
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.forward_backward import run_both_ways
 
-from .cut.cases import span, strip
+from ..cut.cases import span, strip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from coursekit.kit.reference_training import EveryKind
 
 from .large_models import cost_of_large
-from .start_equal.cases import LARGE
+from ..start_equal.cases import LARGE
 
 
 def average_large(given, answer, group):

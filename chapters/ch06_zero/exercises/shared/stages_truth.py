@@ -7,8 +7,8 @@ import torch
 from coursekit.kit import GROUP, Equals, Holds, RankCase, World, Wrong, never
 
 from .broken_zero_truth import MIXES
-from .reduce_gradients.cases import part_of
-from .reduce_gradients.truth import GLOO
+from ..reduce_gradients.cases import part_of
+from ..reduce_gradients.truth import GLOO
 from .stage_training import one_process
 from .stages import WHAT
 

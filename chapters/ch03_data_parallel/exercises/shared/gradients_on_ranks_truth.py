@@ -6,7 +6,7 @@ from coursekit.kit.reference_training import SAMPLES, EveryKind, equal_models, s
 
 from .gradients_on_ranks import COST, EVERYWHERE, TRAINING, give_gradients, gradients_of, train
 from .mean_costs_truth import compute_known_large
-from .start_equal.cases import fill
+from ..start_equal.cases import fill
 
 
 @cache

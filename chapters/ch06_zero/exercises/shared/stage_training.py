@@ -19,7 +19,7 @@ from coursekit.kit.reference_training import (
 )
 from pedagogy_lib.basics.closeness import close
 
-from .reduce_gradients.cases import part_of
+from ..reduce_gradients.cases import part_of
 
 OPTIMIZERS = {
     "SGD": partial(torch.optim.SGD, lr=0.5),
