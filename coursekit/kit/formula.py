@@ -25,7 +25,7 @@ class Formula:
     mistakes [(the misconception, a wrong function that takes what the answer takes), …]
     same     whether a value is the right one; by default, equal up to rounding
     whole    which numbers must be whole wherever the truth's are: "ranks are whole numbers"
-    told     takes a case's calls and values, and returns the line about a right case
+    right    takes a case's calls and values, and returns the line about a right case
     differs  takes arguments, the expected value and the answer's, and describes the error
     errors   {words of an exception: what they mean here}
     explain  takes {case: values} and the wrong case, for mistakes that no function can show
@@ -40,7 +40,7 @@ class Formula:
     mistakes: list[tuple[str, Callable]]
     hints: tuple[str, ...]
     same: Callable = equal
-    told: Callable | None = None
+    right: Callable | None = None
     differs: Callable | None = None
     errors: dict[str, str] = field(default_factory=dict)
     explain: Callable | None = None
@@ -73,7 +73,7 @@ class Formula:
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
                 if self.whole and not keeps_integers(got, wanted):
                     raise Wrong(case, f"got {got!r:.90}", f"{self.whole}: 1, and not 1.0")
-            yield f"{case}: {(self.told or self.format_values)(calls, found[case])}"
+            yield f"{case}: {(self.right or self.format_values)(calls, found[case])}"
         self.need_the_same_again(answer)
         if self.also:
             yield from self.also(answer)

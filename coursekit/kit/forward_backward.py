@@ -153,5 +153,5 @@ def make_reference_exercise(name, cases, prepare, y, gradients, needs, hints, mo
         "columns?",
     }
     return RankExercise(
-        name, cases, work, facts, describe_trial, hints, errors=errors, lost=HANG, needs=needs
+        name, cases, work, facts, describe_trial, hints, errors=errors, on_hang=HANG, needs=needs
     )  # fmt: skip

@@ -36,9 +36,9 @@ class RankExercise:
     work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
              Bytes that it sends under `measure_answer()` count as sent by the answer
     facts    each takes a `Trial`, and raises `Wrong`; see facts.py
-    told     the line about a case in which all facts hold, or a function of the trial
+    right    the line about a case in which all facts hold, or a function of the trial
     errors   {words of an exception: what they mean here}
-    lost     the diagnosis if ranks wait for each other forever, or lose each other
+    on_hang  the diagnosis if ranks wait for each other forever, or lose each other
     explain  takes a case and an error, and returns the diagnosis; goes before `errors`
     needs    names of exercises that this one is built on: see Exercise
     warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
@@ -54,10 +54,10 @@ class RankExercise:
     cases: list
     work: Callable
     facts: list[Callable]
-    told: str | Callable
+    right: str | Callable
     hints: tuple[str, ...]
     errors: dict[str, str] = field(default_factory=dict)
-    lost: str = "every rank has to make the same calls, in the same order"
+    on_hang: str = "every rank has to make the same calls, in the same order"
     explain: Callable | None = None
     needs: tuple[str, ...] = ()
     lab: str | None = None
@@ -88,7 +88,7 @@ class RankExercise:
                 wrong.why = why or wrong.why or where_right(alike)
                 raise
             right.append(trial)
-            yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
+            yield f"{trial.case}: {self.right(trial) if callable(self.right) else self.right}"
             yield from lines
 
     def those_left(self, trials):
@@ -147,7 +147,7 @@ class RankExercise:
         elif "gloo" not in str(error):
             return ""
         has_worlds = any(not each.is_group for each in self.cases)
-        return "" if case.is_group and has_worlds else self.lost
+        return "" if case.is_group and has_worlds else self.on_hang
 
 
 def why_ended(error) -> str:

@@ -56,7 +56,7 @@ class WarmExercise(RankExercise):
     def why_lost(self, case, error) -> str:
         """Return the diagnosis of a hang, but not `lost`: alone, a rank waits for no other."""
         why = super().why_lost(case, error)
-        return "" if why == self.lost else why
+        return "" if why == self.on_hang else why
 
 
 _numbers = itertools.count()

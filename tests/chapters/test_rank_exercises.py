@@ -56,7 +56,7 @@ def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
 
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("wait", [RankCase(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [RankCase(World(2))], work, [], right="", hints=())
     with pytest.raises(Wrong, match="1 of 2 ranks had returned"):
         list(exercise.examine(wait_for_nobody))
 
@@ -67,14 +67,14 @@ def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
 
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 1.0)
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("wait", [RankCase(World(3, (0, 2)))], work, [], told="", hints=())
+    exercise = RankExercise("wait", [RankCase(World(3, (0, 2)))], work, [], right="", hints=())
     with pytest.raises(Wrong, match=r"recv\(float32\[1\], src=2\).*recv\(float32\[1\], src=0\)"):
         list(exercise.examine(wait_for_each_other))
 
 
 def test_a_generator_is_not_what_is_asked():
     work = lambda answer, group, case: {"value": answer()}  # noqa: E731
-    exercise = RankExercise("count", [RankCase(World(2))], work, [], told="", hints=())
+    exercise = RankExercise("count", [RankCase(World(2))], work, [], right="", hints=())
     with pytest.raises(Wrong, match="cannot be looked at: cannot pickle 'generator'") as caught:
         list(exercise.examine(lambda: (x for x in range(3))))
     assert "of a generator, its list" in caught.value.why

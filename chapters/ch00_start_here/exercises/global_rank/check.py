@@ -17,7 +17,7 @@ EXERCISE = Formula(
         for nodes, per_node in CLUSTERS
     },
     truth=count_global_rank,
-    told=lambda calls, ranks: " ".join(map(str, ranks)),
+    right=lambda calls, ranks: " ".join(map(str, ranks)),
     differs=lambda call, wanted, got: (
         f"process {call[1]} of node {call[0]}: expected {wanted}, got {got!r}"
     ),

@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         Holds("got", lambda value: isinstance(value, (int, float)), describe_kind, why_no_number),
         Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=describe_mean),
     ],
-    told=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
+    right=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
     errors={
         "NoneType": "dist.all_reduce returns None: it writes the sum into the tensor that it got",
         "'float' object has no attribute": "dist.all_reduce takes a tensor, and `number` is a "
@@ -40,7 +40,7 @@ EXERCISE = RankExercise(
         "division by zero": "ranks count from 0, so dist.get_rank() may be 0. How many ranks there "
         "are is dist.get_world_size()",
     },
-    lost="an all-reduce is complete when every rank has called it. Here some rank does not, or "
+    on_hang="an all-reduce is complete when every rank has called it. Here some rank does not, or "
     "makes another call",
     hints=(
         "A mean is a sum, divided by how many there are. Which call gives every rank the sum?",

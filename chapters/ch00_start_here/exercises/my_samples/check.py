@@ -30,7 +30,7 @@ EXERCISE = Formula(
         for n, ranks in DEALS
     },
     truth=deal_samples,
-    told=lambda calls, _: (
+    right=lambda calls, _: (
         "each of them once" if calls[0][0] % len(calls) else "each rank has its own, in this order"
     ),
     differs=lambda call, wanted, got: f"rank {call[1]}: expected {wanted}, got {got}",

@@ -5,7 +5,13 @@ from functools import partial
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..shared.accumulation import mean_loss, measure_memory
-from ..shared.accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
+from ..shared.accumulation_truth import (
+    ACCUMULATED,
+    STALE,
+    compute_known,
+    describe_trial,
+    list_found,
+)
 from .cases import SAMPLES, case_of, make_model, samples_of
 from .truth import why
 
@@ -22,7 +28,7 @@ EXERCISE = WarmExercise(
     known=partial(compute_known, why),
     found=list_found,
     facts=ACCUMULATED,
-    told=describe_trial,
+    right=describe_trial,
     hints=(
         "Exercise {{shares}} is inside: how much does each micro-batch's mean count?",
         "Count all samples first, before the loop. Inside it: forward, loss times its share, "

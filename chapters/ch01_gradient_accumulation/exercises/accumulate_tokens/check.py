@@ -5,7 +5,13 @@ from functools import partial
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
 
 from ..shared.accumulation import measure_memory
-from ..shared.accumulation_truth import ACCUMULATED, STALE, compute_known, describe_trial, list_found
+from ..shared.accumulation_truth import (
+    ACCUMULATED,
+    STALE,
+    compute_known,
+    describe_trial,
+    list_found,
+)
 from .cases import SENTENCES, case_of, make_model, sentences_of
 from .truth import UNFLATTENED, why
 
@@ -22,7 +28,7 @@ EXERCISE = WarmExercise(
     known=partial(compute_known, why),
     found=list_found,
     facts=ACCUMULATED,
-    told=describe_trial,
+    right=describe_trial,
     errors=dict.fromkeys(
         ("Expected target size", "multi-target not supported", "to match target batch_size"),
         UNFLATTENED,

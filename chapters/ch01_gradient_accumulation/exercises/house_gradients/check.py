@@ -40,7 +40,7 @@ EXERCISE = Formula(
     cases={f"house {house[:2]} at {house[2]}, weights {list(house[3:])}": [house]
            for house in HOUSES},
     truth=differentiate_loss,
-    told=lambda calls, values: "as autograd",
+    right=lambda calls, values: "as autograd",
     differs=differs,
     asked="3 numbers",
     shape=THREE,

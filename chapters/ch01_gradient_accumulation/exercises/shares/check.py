@@ -42,7 +42,7 @@ EXERCISE = Formula(
     "shares",
     cases={f"micro-batches of {sizes}": [(sizes,)] for sizes in SIZES},
     truth=effects,
-    told=lambda calls, values: f"the mean over all {sum(calls[0][0])}",
+    right=lambda calls, values: f"the mean over all {sum(calls[0][0])}",
     differs=differs,
     shape=FACTORS,
     same=same,

@@ -39,7 +39,7 @@ EXERCISE = WarmExercise(
     ],
     errors={"must match the size of tensor": "is it loss_fn that you call? Which loss that is, the "
             "caller chooses, and here it is another one than before"},
-    told=lambda trial: describe_trial(trial) if trial.collect_values("activations") else
+    right=lambda trial: describe_trial(trial) if trial.collect_values("activations") else
     "the steps and the weights of whole batches",
     hints=(
         "backward() adds to .grad by itself: nothing need be collected. What you write is "

@@ -64,7 +64,7 @@ EXERCISE = Formula(
     },
     truth=read_sent_bytes,
     same=lambda got, wanted: isclose(got, wanted, rel_tol=0.01),  # messages have headers, too
-    told=lambda calls, values: (
+    right=lambda calls, values: (
         f"{values[0] / 1e6:.2f} MB, {how(*calls[0][:2])} {read_sent_bytes(*calls[0]) / 1e6:.2f} MB"
     ),
     differs=lambda call, wanted, got: (

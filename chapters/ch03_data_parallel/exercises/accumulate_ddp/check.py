@@ -36,8 +36,8 @@ EXERCISE = RankExercise(
         Travels(one_exchange),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
-    told="after calls with 4, 1 and 2 micro-batches, the gradients of one process",
-    lost=HANGS,
+    right="after calls with 4, 1 and 2 micro-batches, the gradients of one process",
+    on_hang=HANGS,
     warm=True,
     hints=(
         "The gradients are right. Measure the bytes: how often do they travel?",

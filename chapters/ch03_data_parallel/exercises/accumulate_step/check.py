@@ -39,8 +39,8 @@ EXERCISE = RankExercise(
         Travels(one_exchange),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
-    told=f"after {STEPS} steps the weights of one process, on every rank",
-    lost=HANGS,
+    right=f"after {STEPS} steps the weights of one process, on every rank",
+    on_hang=HANGS,
     warm=True,
     hints=(
         "After the step, do all ranks have the same weights? Write down what is in `total` on "

@@ -45,7 +45,7 @@ EXERCISE = RankExercise(
         Travels(one_exchange),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
-    told="the mean gradient after two backwards, the second without zero_grad()",
+    right="the mean gradient after two backwards, the second without zero_grad()",
     errors={
         "doesn't require gradient": "a parameter that is frozen (requires_grad is False) never "
         "gets a gradient, and takes no hook",
@@ -54,7 +54,7 @@ EXERCISE = RankExercise(
         "last value by then. Or it runs too soon: one of register_hook runs before `.grad` is "
         "filled, and gets the gradient as its argument",
     },
-    lost="every rank has to make the same calls in the same order: also in hooks",
+    on_hang="every rank has to make the same calls in the same order: also in hooks",
     hints=(
         "Look at what travels. What does autograd give to a post-accumulate hook as its "
         "argument: a gradient, or a parameter?",

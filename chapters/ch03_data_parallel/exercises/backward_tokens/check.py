@@ -65,7 +65,7 @@ EXERCISE = RankExercise(
         Sends(one_exchange_and_a_number, "one all-reduce of all gradients and a number are",
               why_so_many_bytes),
     ],
-    told="the gradient of one process with the tokens of all ranks",
+    right="the gradient of one process with the tokens of all ranks",
     errors={
         "ZeroDivisionError": NAN,
         "division by zero": NAN,
@@ -74,7 +74,7 @@ EXERCISE = RankExercise(
         "has no attribute 'no_sync'": "no_sync is a method of the wrapped model, `ddp`",
         "does not require grad": "the number of tokens has no gradient; the loss has",
     },
-    lost="every rank has to do as many forwards, backwards and all-reduces as the others. A "
+    on_hang="every rank has to do as many forwards, backwards and all-reduces as the others. A "
     "micro-batch of padding alone takes part, too: its gradient is 0",
     warm=True,
     hints=(

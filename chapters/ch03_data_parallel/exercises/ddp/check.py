@@ -31,7 +31,7 @@ EXERCISE = RankExercise(
                "stay for the next one, or does something change besides the gradients?"),
         leaves_alone,
     ],
-    told="one all-reduce for each bucket, as soon as it can begin; the weights of one process",
+    right="one all-reduce for each bucket, as soon as it can begin; the weights of one process",
     errors={
         "'function' object has no attribute 'wait'": "self.all_reduce returns the function that "
         "waits: call it",
@@ -41,7 +41,7 @@ EXERCISE = RankExercise(
         "begun as there are",
     },
     explain=why_lost,
-    lost="every rank has to begin the same buckets, in the same order",
+    on_hang="every rank has to begin the same buckets, in the same order",
     hints=(
         "Three parts: is_ready strikes a parameter off its bucket's set in self.missing, and "
         "begins what can begin. begin_next begins one bucket. finish begins the others, waits, "

@@ -25,7 +25,7 @@ EXERCISE = Formula(
             [(samples, sum(sizes), len(sizes)) for samples in sizes] for sizes in SHARES
     },
     truth=factor,
-    told=lambda calls, values: f"the gradient of the mean over all {calls[0][1]}",
+    right=lambda calls, values: f"the gradient of the mean over all {calls[0][1]}",
     differs=differs,
     mistakes=MISTAKES,
     hints=(

@@ -60,7 +60,7 @@ EXERCISE = Buckets(
     },
     truth=buckets_of_torch,
     mistakes=ALL_MISTAKES,
-    told=lambda calls, found: format_buckets(found[0], calls[0][0]),
+    right=lambda calls, found: format_buckets(found[0], calls[0][0]),
     differs=lambda call, wanted, got: (
         f"it gave {format_buckets(got, call[0])}, expected "
         f"{format_buckets(wanted, call[0])}; bytes of each parameter "

@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         Equals("grad", mean_of, mistakes, "`.grad`"),
         leaves_alone,
     ],
-    told=f"{len(UNDER)} backwards under it send nothing, the next one sends the sums",
+    right=f"{len(UNDER)} backwards under it send nothing, the next one sends the sums",
     errors={
         "'NoneType' object is not an iterator": "what is to run under it runs at a `yield`, and "
         "there is none",

@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         check_communication,
         Sends(most_bytes, "all-reduces of P and Q send", why_more),
     ],
-    told=lambda trial: "one round" if trial.case.args == LARGE else f"{ROUNDS} rounds",
+    right=lambda trial: "one round" if trial.case.args == LARGE else f"{ROUNDS} rounds",
     errors={
         "shapes cannot be multiplied": "P is M q, of shape (m, r). Q is M^T P, of shape (k, r). "
         "The result is P Q^T, of shape (m, k)",

@@ -43,7 +43,7 @@ EXERCISE = RankExercise(
                called="in the end, the weight",
                otherwise="only optimizer.step() may move them: once along each gradient."),
     ],
-    told=describe_ages,
+    right=describe_ages,
     errors={
         "told to go on": "ask is_over(…) after each update, with the number of updates so far, and "
         "send order_of(model, False) to whoever pushes when it is over.",

@@ -17,8 +17,8 @@ from coursekit.kit.reference_training import (
     state_of,
 )
 
-from .mean_costs import average_large
 from ..start_equal.cases import fill
+from .mean_costs import average_large
 from .state_snapshot import StateSnapshot
 
 STEPS, RATE = 3, 4.0  # a rate so large that weights show the rounding of their gradients

@@ -4,9 +4,9 @@ from functools import cache
 
 from coursekit.kit.reference_training import SAMPLES, EveryKind, equal_models, state_of
 
+from ..start_equal.cases import fill
 from .gradients_on_ranks import COST, EVERYWHERE, TRAINING, give_gradients, gradients_of, train
 from .mean_costs_truth import compute_known_large
-from ..start_equal.cases import fill
 
 
 @cache

@@ -5,8 +5,8 @@ import torch.distributed as dist
 
 from coursekit.kit.reference_training import EveryKind
 
-from .large_models import cost_of_large
 from ..start_equal.cases import LARGE
+from .large_models import cost_of_large
 
 
 def average_large(given, answer, group):

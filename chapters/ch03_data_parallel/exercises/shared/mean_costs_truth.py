@@ -5,9 +5,9 @@ from functools import cache
 from coursekit.kit import Wrong
 from coursekit.kit.message_costs import TOLERANCE
 
+from ..start_equal.truth import sizes_of
 from .large_models import summarise_tensors
 from .mean_costs import large_with_gradients, slopes_of
-from ..start_equal.truth import sizes_of
 
 UNEVEN = 1.2  # times the bytes of another rank
 

@@ -78,7 +78,7 @@ def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExe
             partial(need_calls, why_other_count),
             Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
         ],
-        told=lambda trial: (
+        right=lambda trial: (
             "the weights of one process" if trial.collect_values("trained") else "the mean"
         ),
         errors={
@@ -89,7 +89,7 @@ def make_averaging_exercise(name, given, why_other_count, hints, lab) -> RankExe
             "the shape of its parameter, with view_as",
         },
         explain=why_lost,
-        lost="every rank has to make the same calls, with tensors of the same size",
+        on_hang="every rank has to make the same calls, with tensors of the same size",
         hints=hints,
     )
 

@@ -51,7 +51,7 @@ EXERCISE = RankExercise(
         need_one_broadcast,
         remark,
     ],
-    told="parameters and buffers are rank 0's",
+    right="parameters and buffers are rank 0's",
     errors={
         "not part of group": "rank 0 of the world need not be in a group. The group's first member "
         "is meant, whatever its rank in the world: group_src=0",
@@ -63,8 +63,8 @@ EXERCISE = RankExercise(
         "mean. Nothing is to be averaged: everybody gets what rank 0 has",
     },
     explain=is_too_long,
-    lost="not all ranks make the same calls, with the same source. The source is one rank for all, "
-    "not each rank itself; and whoever only receives makes the call, too",
+    on_hang="not all ranks make the same calls, with the same source. The source is one rank for "
+    "all, not each rank itself; and whoever only receives makes the call, too",
     hints=(
         "What does a model hold besides its parameters? And does it matter here whether a "
         "parameter is trained?",

@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
               "under no_sync, one of each outside of it."),
         leaves_alone,
     ],
-    told="told apart",
+    right="told apart",
     errors={
         "context manager": "no_sync is a method: `with ddp.no_sync():`",
         "loss_fn(": "loss_fn takes what the model gives, and then the targets: (outputs, targets).",

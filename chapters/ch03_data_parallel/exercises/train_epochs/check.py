@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
         Equals("weights", one_process, mistakes, otherwise=why_apart, tells=describe_weights),
         leaves_alone,
     ],
-    told=lambda trial: (
+    right=lambda trial: (
         f"each rank takes {len(orders_of(trial)[0][0])} in an epoch, and the weights "
         "are one process's"
     ),
@@ -53,7 +53,7 @@ EXERCISE = RankExercise(
     explain=lambda case, error: (
         UNEVEN if isinstance(error, HangError) and case.args[0] % case.world.size else ""
     ),
-    lost=HANGS,
+    on_hang=HANGS,
     warm=True,
     hints=(
         "Which name had no value, in which line? And what does a DataLoader make of samples "

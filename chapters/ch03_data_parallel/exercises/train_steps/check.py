@@ -29,7 +29,7 @@ EXERCISE = RankExercise(
         ),
         leaves_alone,
     ],
-    told="the weights of one process",
+    right="the weights of one process",
     errors={
         "must be Tensor, not": "`batch` is a pair: inputs, and the targets that they should give. "
         "A model takes the inputs",
@@ -42,7 +42,7 @@ EXERCISE = RankExercise(
         "batch changes the weights that this backward needs as they were",
         "does not require grad": "the loss has no graph: it has to be computed from ddp's outputs",
     },
-    lost=HANGS,
+    on_hang=HANGS,
     warm=True,
     hints=(
         "Three things that a loop on one process has are missing. What is `batch`, and what "

@@ -79,13 +79,13 @@ EXERCISE = RankExercise(
               "in which it went forward"),
         Sends(count_epoch_bytes, "the gradients of its steps, once each, are", why_so_many_bytes),
     ],
-    told=what_is_right,
+    right=what_is_right,
     errors={
         "'NoneType'": "a method returns None: what it returns stands behind its `return`",
         "element 0 of tensors does not require grad": "the loss that goes back has to come from a "
         "forward with gradients",
     },
-    lost="every rank has to make the same calls: what only rank 0 does may not communicate",
+    on_hang="every rank has to make the same calls: what only rank 0 does may not communicate",
     warm=True,
     timeout=40.0,
     hints=(

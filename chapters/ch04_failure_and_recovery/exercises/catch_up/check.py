@@ -34,7 +34,7 @@ EXERCISE = RankExercise(
     work=catch,
     found=lambda case: ("steps", "owners", "weights", "loads"),
     facts=[complains(faults), need_few_bytes],
-    told=describe_trial,
+    right=describe_trial,
     errors={
         "has no attribute": UNKNOWN,
         **dict.fromkeys(("Tensors must have same dtype", "with different dtypes"), DTYPES),

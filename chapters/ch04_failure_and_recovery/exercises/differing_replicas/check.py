@@ -108,7 +108,7 @@ EXERCISE = RankExercise(
         Equals("ranks", truth, mistakes, "the ranks", tells=describe_ranks),
         need_few_bytes,
     ],
-    told=describe_trial,
+    right=describe_trial,
     hints=(
         "Equal models have equal checksums. So what does each rank have to tell the others?",
         "torch.tensor([checksum([*model.parameters(), *model.buffers()])]), and dist.all_gather "

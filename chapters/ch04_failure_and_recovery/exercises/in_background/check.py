@@ -26,12 +26,12 @@ EXERCISE = RankExercise(
                same=operator.eq),
     ],
     found=list_found,
-    told=lambda trial: trial[0].told,
+    right=lambda trial: trial[0].told,
     errors={
         "'NoneType' object has no attribute 'result'": "nothing has been begun, or its end has "
         "been waited for: self.running is None then",
     },
-    lost="does begin() wait for a saving that has not been begun?",
+    on_hang="does begin() wait for a saving that has not been begun?",
     hints=(
         "self.thread.submit(function, argument) begins, and returns a future; future.result() "
         "waits for its end, returns what the function did, and raises what it raised.",

@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         never("changed", "{}", why.CHANGED),
         Sends(expect_bytes, "an all-reduce sends", why_much),
     ],
-    told="the mean over all micro-batches, each computed once",
+    right="the mean over all micro-batches, each computed once",
     needs=("microbatches_of",),
     explain=explain,
     hints=(

@@ -21,7 +21,7 @@ class DealExercise(LocalExercise):
                 trial[place].again = self.ask_again(answer, place, trial.case)
             yield trial
         yield from RankExercise(
-            self.name, ON_RANKS, deal_on_rank, [], self.told, (),
+            self.name, ON_RANKS, deal_on_rank, [], self.right, (),
             explain=lambda case, error: self.why_it_failed(case, error) or REMEMBERS,
         ).trials(answer)  # fmt: skip
 
@@ -52,7 +52,7 @@ EXERCISE = DealExercise(
     ],
     work=deal,
     facts=[complains(faults)],
-    told=lambda trial: " and ".join(
+    right=lambda trial: " and ".join(
         f"{ranks} × {size}"
         for size, ranks in sorted(Counter(map(len, trial.collect_values("mine"))).items())
     ),

@@ -60,7 +60,7 @@ EXERCISE = StepFormula(
         "take default=None",
     },
     differs=describe_difference,
-    told=lambda calls, values: format_step(values[0]),
+    right=lambda calls, values: format_step(values[0]),
     explain=lambda found, case: (
         "if there is none, the result is None, and no number: 0 is a step"
         if found[case][0] in ([0], [-1]) and not EXERCISE.truth(CASES[case]) else ""

@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
         Equals("rounds", truth, mistakes, "round", otherwise=SEE_ORDER),
         Sends(most_bytes, "an all-reduce sends", {"gather": ALL_WEIGHTS}),
     ],
-    told=describe_trial,
+    right=describe_trial,
     warm=True,
     hints=(
         "How far has this worker gone from the common weights? And all of them, on average? That "

@@ -40,7 +40,7 @@ EXERCISE = Formula(
         "ceil(length / ranks) of them, at least one",
     },
     differs=describe_difference,
-    told=lambda calls, values: (
+    right=lambda calls, values: (
         f"{sum(map(len, values))} pieces for {format_count(len(values), 'rank')}"
     ),
     asked="a list of (old rank, begin, end)",

@@ -17,9 +17,9 @@ EXERCISE = RankExercise(
     ],
     work=resume,
     facts=[complains(faults)],
-    told=describe_trial,
+    right=describe_trial,
     warm=True,
-    lost="each rank saves and loads its own state: nothing is sent",
+    on_hang="each rank saves and loads its own state: nothing is sent",
     hints=(
         "Go through step() and next_batch(), line by line: what does this line read that an "
         "earlier step has changed?",

@@ -13,10 +13,10 @@ EXERCISE = RankExercise(
     work=run_alone,
     found=lambda case: ("got", "early", "late"),
     facts=[complains(faults)],
-    told=describe_trial,
+    right=describe_trial,
     timeout=40.0,
     errors={"Extra data": TWO_TEXTS},
-    lost="who asks, waits only for what others have written into the store",
+    on_hang="who asks, waits only for what others have written into the store",
     hints=(
         "What has to be in the store, so that the others know that you are there? And what, so "
         "that all return the same?",

@@ -28,7 +28,7 @@ EXERCISE = RankExercise(
     timeout=20.0,  # it writes about thirty times, each time in a separate process
     facts=[files_are_whole],
     found=lambda case: ("told", "held"),
-    told=lambda trial: trial[0].told,
+    right=lambda trial: trial[0].told,
     hints=(
         "Under its name, a file must never be seen half written. So where do you write, until all "
         "of it is there?",

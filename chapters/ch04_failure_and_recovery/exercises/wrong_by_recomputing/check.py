@@ -23,7 +23,7 @@ EXERCISE = RankExercise(
     work=recompute,
     found=lambda case: ("rank", "asked_for"),
     facts=[complains(faults), need_few_bytes],
-    told=lambda trial: f"{trial.case.args[1]}",
+    right=lambda trial: f"{trial.case.args[1]}",
     explain=explain,
     errors={
         "list index out of range": "there are ranks 0 to n - 1: the next of the last one is rank "

@@ -41,7 +41,7 @@ EXERCISE = WarmExercise(
               f"beside gradients there is {{:.1f}} times as much as the logits of one chunk; "
               f"all logits would be {CHUNKS} times", KEPT),
     ],
-    told=lambda trial: (
+    right=lambda trial: (
         f"at most {trial[0].at_most:.1f} times the logits of one chunk, beside gradients"
         if trial.collect_values("at_most") else "loss and gradients are those of all logits at once"
     ),

@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
         Equals("bytes", lambda trial, place: trial[place].truth,
                lambda trial, place: trial[place].mistakes, "the number of bytes"),
     ],
-    told=lambda trial: f"{' + '.join(f'{n:,}' for n in trial[0].truth.values())} bytes",
+    right=lambda trial: f"{' + '.join(f'{n:,}' for n in trial[0].truth.values())} bytes",
     errors={
         "'NoneType' object": "a `.grad` is None where no gradient has come yet, or where none "
         "will: it takes no bytes, so pass over it",

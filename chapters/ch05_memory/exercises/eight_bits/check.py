@@ -53,7 +53,7 @@ EXERCISE = WarmExercise(
         Holds("bytes", lambda count: count <= COUNT + 4 * 16, "codes and scales take {:,} bytes",
               "a byte for each number, and 4 for each block, are enough"),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "shape '[-1": "the last block may be shorter: the number of numbers need not be a multiple "
         "of the block",

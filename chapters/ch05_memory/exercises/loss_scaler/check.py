@@ -68,7 +68,7 @@ EXERCISE = GeneratorCaseExercise(
         Equals("returned", right("returned"),
                otherwise="True if the step was taken, False if it was refused"),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "'NoneType' object is not callable": "take_step is a function without arguments: "
         "take_step()",

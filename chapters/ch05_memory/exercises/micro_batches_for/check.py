@@ -22,7 +22,7 @@ EXERCISE = WarmExercise(
         Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
                "the number of micro-batches"),
     ],
-    told=describe_result,
+    right=describe_result,
     explain=why_endless,
     hints=(
         "With `count` micro-batches, how many samples are in memory at once, and what does a "

@@ -61,7 +61,7 @@ EXERCISE = WarmExercise(
               "that is one more float32 copy of everything: 2 for a parameter, 2 for its gradient, "
               "4 for its master, 8 for Adam, and 4 for the gradient in float32 are enough"),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "'NoneType' object has no attribute 'grad'": "each parameter has a master, a frozen one as "
         "well: it stays without a gradient, and an optimizer passes over it",

@@ -33,7 +33,7 @@ EXERCISE = WarmExercise(
               "x alone is enough: it is the caller's tensor, so keeping it takes no more memory. "
               "What the backward computes from it need not be kept"),
     ],
-    told=lambda trial: (
+    right=lambda trial: (
         "nothing is kept but x" if trial.collect_values("kept") else "value and gradient are right"
     ),
     errors={

@@ -59,7 +59,7 @@ EXERCISE = WarmExercise(
               "only one chunk at a time is to have its activations: go back through it at once, "
               "and keep nothing of it in ctx"),
     ],
-    told=describe_result,
+    right=describe_result,
     explain=explain,
     errors={
         "does not require grad and does not have a grad_fn": "there is no graph to go back "

@@ -55,7 +55,7 @@ EXERCISE = WarmExercise(
         never("together", "whole rows or columns become the same neighbour", TOGETHER),
         never("again", "the results are the same each time", FIXED),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "'NoneType'": NO_RETURN,
         "view size is not compatible": "x may be transposed, or have gaps: x.contiguous() has its "

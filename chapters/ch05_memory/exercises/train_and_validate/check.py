@@ -46,7 +46,7 @@ EXERCISE = WarmExercise(
                "is freed as soon as nobody holds it"),
         lambda trial: no_graph_is_kept(trial) if trial.collect_values("needs") else "",
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "does not require grad": "the backward finds no graph: no_grad() covers the training, "
         "too, or the model has stayed frozen. Only validation goes without",

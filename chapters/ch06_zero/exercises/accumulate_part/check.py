@@ -22,14 +22,14 @@ EXERCISE = RankExercise(
               "the part is right, but behind it the whole gradient stays, on every rank: that is "
               "not stage 2. torch.autograd.grad leaves nothing in `.grad`"),
     ],
-    told=lambda trial: f"each has its part of the mean over all {trial.n * trial.case.args[0]}",
+    right=lambda trial: f"each has its part of the mean over all {trial.n * trial.case.args[0]}",
     errors={
         "sizes().vec()": "the chunks have to be as long as the tensor that receives: pad the flat "
         "gradient until n divides it",
         "'NoneType' object has no attribute": "torch.autograd.grad returns the gradients, and "
         "leaves nothing in `.grad`; backward() does the opposite",
     },
-    lost="every rank has to make the same calls, for each of its micro-batches",
+    on_hang="every rank has to make the same calls, for each of its micro-batches",
     hints=(
         "The result is a fixed number of times the right one. Which, with 2 ranks, with 3?",
         "Two sums need two divisions: over micro-batches, and over ranks. Count how often each "

@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
                otherwise="autograd has saved a view of flat, and it has to show `numbers`"),
         Holds("got", lambda got: got == TOKEN, "it returned {}", FORGOTTEN),
     ],
-    told="0 bytes meanwhile; afterwards all views show the new numbers",
+    right="0 bytes meanwhile; afterwards all views show the new numbers",
     errors={
         "inplace operation": "autograd has noticed that what it has saved was changed. "
         "flat.copy_(…) is fine: the parameter in this trial has a counter of its own. Which "
@@ -50,7 +50,7 @@ EXERCISE = RankExercise(
         "has no attribute": "the memory belongs to the storage, flat.untyped_storage(), which has "
         "resize_(bytes) and nbytes()",
     },
-    lost="nobody sends anything here",
+    on_hang="nobody sends anything here",
     hints=(
         "Three steps around meanwhile(): take the memory away, call it, get the memory back. Then "
         "write the numbers.",

@@ -24,7 +24,7 @@ EXERCISE = Formula(
         for P, n, *each in MODELS
     },
     truth=truth,
-    told=lambda calls, values: "stages 0 to 3 keep {} bytes".format(
+    right=lambda calls, values: "stages 0 to 3 keep {} bytes".format(
         ", ".join(f"{sum(value.values()):,}" for value in values)
     ),
     differs=differs,

@@ -69,7 +69,7 @@ EXERCISE = RankExercise(
         ),
         one_number,
     ],
-    told=lambda trial: f"norm {trial[0].norm:.4g}, at most {trial.case.args[1]:g}",
+    right=lambda trial: f"norm {trial[0].norm:.4g}, at most {trial.case.args[1]:g}",
     errors={
         "'NoneType' object has no attribute": "a frozen parameter has None in `.grad`: leave it "
         "out",
@@ -86,7 +86,7 @@ EXERCISE = RankExercise(
         "Invalid function argument. Expected parameter `tensor`": "all_reduce needs a tensor, on a "
         "rank without gradients too",
     },
-    lost=LOST,
+    on_hang=LOST,
     hints=(
         "Pythagoras: the square of the whole norm is the sum of the squares of all numbers, on "
         "whatever rank they lie.",

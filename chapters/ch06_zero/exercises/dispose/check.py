@@ -46,7 +46,7 @@ EXERCISE = RankExercise(
               "gets it back"),
         never("sent", "it sends {} bytes", NOTHING_TO_SEND),
     ],
-    told=lambda trial: f"flat's {shard_at(trial, 0).nbytes * trial.n} bytes are free; refilled, "
+    right=lambda trial: f"flat's {shard_at(trial, 0).nbytes * trial.n} bytes are free; refilled, "
     "it is good for the backward",
     errors={
         "0-dim tensor": "a parameter may have no dimension to cut: take something else without "
@@ -62,7 +62,7 @@ EXERCISE = RankExercise(
         "has to be a tensor": NO_DATA,
         "Deleting tensor data": NO_DATA,
     },
-    lost=NOTHING_TO_SEND,
+    on_hang=NOTHING_TO_SEND,
     hints=(
         "Two things: flat's storage, and the parameters, which must not be usable by mistake.",
         "unit.flat.untyped_storage() is shared by all views into flat. If it is resized, all "

@@ -68,7 +68,7 @@ EXERCISE = TensorFormula(
     ]),
     truth=truth,
     same=operator.eq,  # nothing is computed, so nothing is rounded
-    told=lambda calls, values: f"{len(values[0]['numbers'])} numbers",
+    right=lambda calls, values: f"{len(values[0]['numbers'])} numbers",
     differs=differs,
     asked="a tensor",
     shape="asked is one tensor: whoever needs chunks cuts it",

@@ -73,7 +73,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told="flat is every rank's shard, and saved views are good",
+    right="flat is every rank's shard, and saved views are good",
     errors={
         "SIGSEGV": "memory is read or written that is not there. A disposed unit's flat has a "
         "shape, and a storage of 0 bytes: the storage is resized first, and all else comes after "
@@ -85,7 +85,7 @@ EXERCISE = RankExercise(
         "split_sizes to sum": "flat is longer than the parameters: there is padding at its end. "
         "show_parameters() leaves it out",
     },
-    lost="every rank of the unit's group makes the same calls, in the same order",
+    on_hang="every rank of the unit's group makes the same calls, in the same order",
     hints=(
         "Four steps: memory for flat, this rank's chunk, everybody's chunks, the parameters.",
         "flat's memory is its storage: unit.flat.untyped_storage(). resize_ takes bytes. What "

@@ -13,7 +13,7 @@ EXERCISE = Formula(
         for n, m in STEPS
     },
     truth=count_models_sent,
-    told=lambda calls, values: (
+    right=lambda calls, values: (
         f"stages 0 to 3 send {', '.join(f'{x:g}' for x in values)} models"
     ),
     differs=lambda call, wanted, got: (

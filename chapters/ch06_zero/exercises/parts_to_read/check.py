@@ -27,7 +27,7 @@ EXERCISE = Formula(
         for length, before, now in SIZES
     },
     truth=truth,
-    told=lambda calls, values: f"{format_count(sum(map(len, values)), 'read')} in all",
+    right=lambda calls, values: f"{format_count(sum(map(len, values)), 'read')} in all",
     differs=lambda call, wanted, got: (
         f"rank {call[3]}: expected {describe_parts(wanted)}, got {describe_parts(got)}"
     ),

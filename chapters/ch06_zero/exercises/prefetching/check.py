@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[Equals("weights", weights_of, called="the weights after", otherwise=OTHER)],
-    told=describe_result,
+    right=describe_result,
     errors={
         "'NoneType' object is not callable": "what stands in self.coming is no function: "
         "self.begin(job) returns one that waits. With brackets behind it, it has waited already, "
@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         "missing 1 required positional argument": "a job is called without arguments: "
         "partial(gather, unit) has its argument with it",
     },
-    lost="all ranks have to put the same jobs into the line, in the same order",
+    on_hang="all ranks have to put the same jobs into the line, in the same order",
     hints=(
         "need: for this unit, and then for each of self.ahead(): is it in self.coming? If not, put "
         "its gather into the line, and note in self.coming what waits for it.",

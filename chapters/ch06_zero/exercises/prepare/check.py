@@ -44,7 +44,7 @@ EXERCISE = RankExercise(
               "something grows with the steps, a list of tensors for example. It would go on like "
               "that for the whole training: keep numbers, loss.item() is one"),
     ],
-    told="rank 0's weights at the start, and the steps of one process",
+    right="rank 0's weights at the start, and the steps of one process",
     errors={
         "got mixed torch.Tensor and DTensor": "a parameter is a shard where a whole one is needed. "
         "Either the model itself is no unit: it is sharded last, with all that is left. Or "
@@ -52,7 +52,7 @@ EXERCISE = RankExercise(
         "'NoneType' object has no attribute 'to_local'": "a parameter has no gradient here: is "
         "this the place, and are these the parameters of the sharded model?",
     },
-    lost="every rank has to make the same calls: clipping communicates, too",
+    on_hang="every rank has to make the same calls: clipping communicates, too",
     warm=True,
     hints=(
         "Three mistakes. The first line of the table: which rank's weights does the model have at "

@@ -20,14 +20,14 @@ EXERCISE = RankExercise(
         Equals("part", right, mistakes, "what is returned"),
         need_freed,
     ],
-    told=lambda trial: f"each has its part of the mean, {trial[0].part.nbytes} bytes, and no "
+    right=lambda trial: f"each has its part of the mean, {trial[0].part.nbytes} bytes, and no "
     "gradient is left",
     errors={
         "'NoneType' object has no attribute": "a gradient that has been freed is read: first copy "
         "all of them into the flat tensor",
         "sizes().vec()": "the chunks and the tensor that receives have to be equally long",
     },
-    lost="every rank has to make the same calls, in the same order",
+    on_hang="every rank has to make the same calls, in the same order",
     hints=(
         "Which tensors can still be reached when the function has returned? How large is the "
         "memory behind each of them?",

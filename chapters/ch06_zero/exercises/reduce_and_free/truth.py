@@ -7,8 +7,8 @@ import torch.nn.functional as F
 
 from coursekit.kit import Wrong
 
-from ..shared.broken_zero_truth import MIXES
 from ..reduce_gradients.cases import part_of
+from ..shared.broken_zero_truth import MIXES
 from .cases import tensors_for
 
 

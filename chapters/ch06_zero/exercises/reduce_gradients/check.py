@@ -47,7 +47,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told="each has its part of the mean; a second one is added",
+    right="each has its part of the mean; a second one is added",
     errors={
         "out of range": "",
         "NoneType": NO_GRADIENT,
@@ -60,7 +60,7 @@ EXERCISE = RankExercise(
         "inconsistent tensor size": PADDED,
         "divisible by": PADDED,
     },
-    lost="every rank has to make the same calls, with tensors of the same size",
+    on_hang="every rank has to make the same calls, with tensors of the same size",
     hints=(
         "In this order: a flat tensor of the gradients, let go of the parameters' own, "
         "reduce-scatter, mean, add it to the shard's gradient.",

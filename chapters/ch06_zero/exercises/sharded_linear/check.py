@@ -27,7 +27,7 @@ EXERCISE = RankExercise(
               "stage 3 splits the weights so that nobody has to. What can be had again need not be "
               "kept"),
     ],
-    told="gradients of one process; the graph keeps x and the shard alone",
+    right="gradients of one process; the graph keeps x and the shard alone",
     errors={
         "modified by an inplace operation": "save_for_backward() has kept the buffer itself, not "
         "its numbers, and watches over it: the forward of another layer has written into it",
@@ -41,7 +41,7 @@ EXERCISE = RankExercise(
         "gradients",
         "Backward' object has no attribute": "ctx has what forward has put there, and nothing else",
     },
-    lost="every rank has to make the same calls, in the same order, in the backward as well",
+    on_hang="every rank has to make the same calls, in the same order, in the backward as well",
     hints=(
         "With one layer all is right. With three in a row, what is in the buffer when the "
         "first backward begins? And the second?",

@@ -6,9 +6,9 @@ import torch
 
 from coursekit.kit import GROUP, Equals, Holds, RankCase, World, Wrong, never
 
-from .broken_zero_truth import MIXES
 from ..reduce_gradients.cases import part_of
 from ..reduce_gradients.truth import GLOO
+from .broken_zero_truth import MIXES
 from .stage_training import one_process
 from .stages import WHAT
 

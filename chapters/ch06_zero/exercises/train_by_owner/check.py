@@ -31,7 +31,7 @@ EXERCISE = RankExercise(
                "of the weights that other ranks have updated"),
         need_shared,
     ],
-    told="the weights of one process",
+    right="the weights of one process",
     errors={
         "NoneType": "a parameter whose layer is not used in a step has no gradient then: its "
         "`.grad` is None",
@@ -39,8 +39,8 @@ EXERCISE = RankExercise(
         "p.detach() has the same memory",
         "empty parameter list": "a rank that owns nothing needs no optimizer",
     },
-    lost="every rank has to make the same calls in the same order: the owner and the others reduce "
-    "and broadcast alike, and all ranks have to agree on who the owner is",
+    on_hang="every rank has to make the same calls in the same order: the owner and the others "
+    "reduce and broadcast alike, and all ranks have to agree on who the owner is",
     warm=True,
     hints=(
         "As long as all layers are used in all steps, it is right. Write down for two steps, "

@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
               "the numbers are right, but each rank updates all of them, with all of the "
               "optimizer's state. In stage 1 it has an optimizer for its own part alone"),
     ],
-    told="the numbers of one process, on every rank",
+    right="the numbers of one process, on every rank",
     errors={
         "invalid tensor size": "all_gather wants parts that are all equally long, on all ranks. Is "
         "the last one shorter? What is missing there can be filled up",
@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
         "numbers, and takes": "gradient_of() takes the numbers of the model, all of them, and "
         "without padding",
     },
-    lost="every rank has to make the same calls, also one whose part is only padding",
+    on_hang="every rank has to make the same calls, also one whose part is only padding",
     warm=True,
     hints=(
         "Take 11 numbers and 3 ranks, and write down which numbers are in which part.",

@@ -32,9 +32,9 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told=describe_result,
+    right=describe_result,
     errors=ERRORS,
-    lost=LOST,
+    on_hang=LOST,
     warm=True,
     found=names_found,
     hints=(

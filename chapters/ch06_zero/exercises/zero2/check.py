@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "list index out of range": "when all units are reduced, self.left is empty, and has no "
         "last one: while self.left and …",
@@ -41,7 +41,7 @@ EXERCISE = RankExercise(
         "the end of end_backward sets it",
         **ERRORS,
     },
-    lost=LOST,
+    on_hang=LOST,
     warm=True,
     found=names_found,
     hints=(

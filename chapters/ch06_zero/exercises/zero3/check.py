@@ -30,12 +30,12 @@ EXERCISE = RankExercise(
         Equals("weights", weights_of, called="the weights after"),
         complains(cost_faults),
     ],
-    told=describe_result,
+    right=describe_result,
     errors={
         "KeyError": "a unit may have had no part in a loss: it is reduced at the end of the "
         "backward, and its own has never begun. discard() does not mind, remove() does",
     },
-    lost="all ranks have to gather and to reduce the same units, in the same order",
+    on_hang="all ranks have to gather and to reduce the same units, in the same order",
     explain=why_it_failed,
     hints=(
         "need(unit) and drop(unit) are there already. Four methods say when: before_forward, "

@@ -29,7 +29,7 @@ def gradient_of(given, place):
 
 EXERCISE = region(
     "AllReduce", "forward", y_of, gradient_of,
-    told=("the sum over these ranks", "the gradient as it comes, nothing sent"),
+    when_right=("the sum over these ranks", "the gradient as it comes, nothing sent"),
     touched="x belongs to the caller, and what came before may have kept it for its backward: give "
     "dist.all_reduce a copy",
     memory="the sum is to be in a new tensor, also where there is one rank alone: x belongs to "

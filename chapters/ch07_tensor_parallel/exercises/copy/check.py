@@ -25,7 +25,7 @@ def gradient_of(given, place):
 
 EXERCISE = region(
     "Copy", "backward", y_of, gradient_of,
-    told=("x as it is, nothing sent", "its gradient is the sum over these ranks"),
+    when_right=("x as it is, nothing sent", "its gradient is the sum over these ranks"),
     touched="forward has nothing to compute: all ranks have the same x already",
     memory="a copy of x takes its memory once more, until the backward: return x as it is, or a "
     "view of it",

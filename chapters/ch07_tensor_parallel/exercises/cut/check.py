@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
         SendLimit(lambda trial: 0, "a cut sends", "all ranks have the whole: nothing has to travel",
                 "calls"),
     ],
-    told=lambda trial: f"parts of {sizes(trial)}",
+    right=lambda trial: f"parts of {sizes(trial)}",
     errors={
         "index out of range": UNEVEN,
         "split_sizes to sum": "x.split cuts along dim 0 unless it is told another one",

@@ -79,7 +79,7 @@ EXERCISE = Formula(
     truth=rows_of_rank,
     same=operator.eq,
     asked="a matrix",
-    told=lambda of, values: f"of {len(of[0][0])} rows rank 0 of {len(of)} has "
+    right=lambda of, values: f"of {len(of[0][0])} rows rank 0 of {len(of)} has "
     + describe_rows(of[0], values[0]),
     differs=differs,
     explain=explain,

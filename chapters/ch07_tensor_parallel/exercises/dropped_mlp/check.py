@@ -49,7 +49,7 @@ EXERCISE = RankExercise(
         Equals("next", lambda trial, place: common_stream()[1], otherwise=COMMON_MOVED,
                called="what is drawn after the last call"),
     ],
-    told=report_masks,
+    right=report_masks,
     errors={
         "'tensor_parallel' is not defined": "run the cell with tensor_parallel = "
         'lab("tensor_parallel") first',
@@ -58,7 +58,7 @@ EXERCISE = RankExercise(
         "cannot be multiplied": "a part is multiplied by what it does not fit. Who has which "
         "columns?",
     },
-    lost="every rank has to make the same calls in the same order, in the backward as well",
+    on_hang="every rank has to make the same calls in the same order, in the backward as well",
     hints=(
         "All ranks have the same seed, and they have to: for the second dropout. What follows "
         "from that for the first?",

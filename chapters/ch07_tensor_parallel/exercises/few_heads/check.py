@@ -42,7 +42,7 @@ EXERCISE = RankExercise(
             "calls",
         ),
     ],
-    told=lambda trial: (
+    right=lambda trial: (
         f"rank 0 has query heads {trial[0].has['query_heads']} and key-value head "
         f"{trial[0].has['head']}; all gradients are those of one process"
     ),
@@ -56,7 +56,7 @@ EXERCISE = RankExercise(
         "NoneType": "self.output has a bias that is the same on all ranks, and its gradient is "
         "complete: only self.key_value is shared",
     },
-    lost="every rank of self.sharers makes the same calls, in the same order",
+    on_hang="every rank of self.sharers makes the same calls, in the same order",
     hints=(
         "Share out the query heads first: heads / n to each rank, in a row. Then ask of each "
         "query head which key-value head it uses.",

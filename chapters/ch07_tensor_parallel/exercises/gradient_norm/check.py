@@ -21,7 +21,7 @@ EXERCISE = RankExercise(
         Equals("length", length, wrong_lengths, "the length", same=close_in_float32),
         needs_few_bytes,
     ],
-    told=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",
+    right=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",
     explain=why_something_is_missing,
     errors={
         "'NoneType'": NO_GRADIENT,
@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         **dict.fromkeys(PLAIN, "summed and sqrt() need a tensor, and this is a plain number: "
                                "torch.as_tensor makes one of it"),
     },
-    lost="every rank makes the same calls. Here one rank has no gradient where the others have "
+    on_hang="every rank makes the same calls. Here one rank has no gradient where the others have "
     "one: with a call for each parameter they lose each other. Add up first, then a single call",
     hints=(
         "The square of a length is a sum of squares. Which squares has this rank alone, and "

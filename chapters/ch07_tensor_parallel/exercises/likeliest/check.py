@@ -19,7 +19,7 @@ EXERCISE = RankExercise(
               "whoever computed the logits may still need them"),
         SendLimit(bytes_of_two, "two numbers for one sample need", why_so_many),
     ],
-    told=lambda trial: ", ".join(map(str, trial[0].chosen.tolist())),
+    right=lambda trial: ", ".join(map(str, trial[0].chosen.tolist())),
     explain=lambda case, error: IN_A_GROUP if case.is_group else "",
     errors={
         "SIGABRT": UNEVEN,  # Gloo aborts if a message is longer than its buffer
@@ -28,7 +28,7 @@ EXERCISE = RankExercise(
         "must have the same": DTYPE,
         "same dtype": DTYPE,
     },
-    lost=SAME_CALLS,
+    on_hang=SAME_CALLS,
     hints=(
         "Which of this rank's tokens can be the likeliest of all? What do the others have to "
         "know of it?",

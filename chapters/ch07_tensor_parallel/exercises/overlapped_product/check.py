@@ -55,7 +55,7 @@ EXERCISE = RankExercise(
                otherwise="what begin got is not the gradient of x through this rank's part of A"),
         *map(gradient_of, "xAb"),
     ],
-    told=report_trial,
+    right=report_trial,
     errors={
         "incorrect number of gradients": "backward returns one gradient for each argument of "
         "forward: those of x, weight and bias, and None for group and begin",
@@ -77,7 +77,7 @@ EXERCISE = RankExercise(
             ("mat1 and mat2 shapes", "size mismatch", "must match the size", "2 dimensions",
              "2D tensors", "must be a matrix", "Expected size for first two dimensions"), NOT_FLAT),
     },
-    lost=SAME_CALLS,
+    on_hang=SAME_CALLS,
     hints=(
         "There are four things to do: compute the gradient of x, begin its sum, compute those "
         "of A and b, wait. In which order does the sum travel while something is computed?",

@@ -172,7 +172,7 @@ def region(name, gathers, hints) -> RankExercise:
             SendLimit(bytes_of_half, "forward it needs", why_so_many),
             SendLimit(bytes_of_half, "backward it needs", why_so_many, "backward"),
         ],
-        told=f"forward {TOLD[gathers]}, backward {TOLD[not gathers]}",
+        right=f"forward {TOLD[gathers]}, backward {TOLD[not gathers]}",
         explain=lambda case, error: IN_A_GROUP if case.is_group else "",
         errors={
             "incorrect number of gradients": "backward returns one gradient for each argument of "
@@ -187,6 +187,6 @@ def region(name, gathers, hints) -> RankExercise:
             "non-static forward": static,
             "must implement either the backward": static,
         },
-        lost=SAME_CALLS,
+        on_hang=SAME_CALLS,
         hints=hints,
     )

@@ -14,12 +14,12 @@ ONE_ALONE = "the first rank alone has the sum. All ranks go on with it: an all-r
 KEPT_IN_CTX = "backward knows what forward has kept: ctx.group = group"
 
 
-def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankExercise:
+def region(name, sums, y, gradient, when_right, touched, memory, sent, hints) -> RankExercise:
     """Return the exercise to write Copy or AllReduce.
 
     sums             phase that sums: "forward" or "backward"
     y, gradient      take the inputs of all ranks and a place; return the right value and mistakes
-    told             report on what is right, forward and backward
+    when_right       report on what is right, forward and backward
     touched, memory  why x must not change; why y shares its memory, or does not
     sent             why nothing is sent in the other phase
     """
@@ -114,7 +114,9 @@ def region(name, sums, y, gradient, told, touched, memory, sent, hints) -> RankE
             ),
             SendLimit(lambda trial: 0, f"a {quiet} sends", sent, quiet),
         ],
-        told=lambda trial: "; ".join(told if "no_grad" not in trial.case.args else told[:1]),
+        right=lambda trial: "; ".join(
+            when_right[:1] if "no_grad" in trial.case.args else when_right
+        ),
         errors={
             "incorrect number of gradients": "backward returns one gradient for each argument of "
             "forward behind ctx, and these are x, group, total. The last two have none: None",

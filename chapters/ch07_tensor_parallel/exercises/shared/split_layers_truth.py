@@ -162,11 +162,11 @@ def split_layer(name, dims, mistakes, **others) -> RankExercise:
                     f"an all-reduce of {what} sends", lone, sums),
             SendLimit(lambda trial: 0, f"a {quiet} sends", lone, quiet),
         ],
-        told="output and gradients of nn.Linear",
+        right="output and gradients of nn.Linear",
         errors=dict.fromkeys(
             ("cannot be cut into", "shapes cannot be multiplied", "size mismatch"), NOT_ALIKE
         ) | dict.fromkeys(("The expanded size of the tensor", "must match the size"), NO_FIT)
         | {"'NoneType'": "a layer may have no bias: linear.bias is None then"},
-        lost="every rank of the group makes the same calls, with tensors of the same size",
+        on_hang="every rank of the group makes the same calls, with tensors of the same size",
         **others,
     )  # fmt: skip

@@ -22,7 +22,7 @@ EXERCISE = Formula(
     "slowdown",
     cases={case: [call, *([MORE[case]] if case in MORE else [])] for case, call in STEPS.items()},
     truth=ratio,
-    told=report_seconds,
+    right=report_seconds,
     errors={
         **dict.fromkeys(
             ("unsupported operand", "can't multiply", "must be real number"),

@@ -60,7 +60,7 @@ EXERCISE = RankExercise(
         never("passed", lambda found: f"torch warns of {found[0]} in the backward", PASSED_BY),
         SendLimit(bytes_of_three, "the sums of three numbers for each target send", why_so_many),
     ],
-    told=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
+    right=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
     errors={
         "view size is not compatible": VIEW,
         "out of bounds": ELSEWHERE,
@@ -75,8 +75,8 @@ EXERCISE = RankExercise(
         "modified by an inplace operation": "autograd needs a tensor for the backward that has "
         "been changed since: what travels in place has to be a tensor of its own",
     },
-    lost="every rank makes the same calls with tensors of the same size, also one that has none of "
-    "the targets. It adds zeros, and the others wait for it",
+    on_hang="every rank makes the same calls with tensors of the same size, also one that has none "
+    "of the targets. It adds zeros, and the others wait for it",
     hints=(
         "Three numbers for each target are enough: the highest logit of all tokens, the sum "
         "of exp(logit - highest) over all tokens, and the target's logit, which one rank has.",

@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
         SendLimit(lambda trial: ring_bytes(y_bytes(trial), trial.n), "one all-reduce of y sends",
                 why_sent, "calls"),
     ],
-    told="y on every rank; each does its part of the work; x, a and b are as before",
+    right="y on every rank; each does its part of the work; x, a and b are as before",
     errors={
         "cannot be multiplied": "what stands left has other columns than the matrix right of it "
         "has rows: this rank needs those rows of b that belong to its columns of GELU(x a)",
@@ -38,7 +38,7 @@ EXERCISE = RankExercise(
         "that: .contiguous() closes them. But what has to be sent at all?",
         "must match the size": "parts of different shapes cannot be added",
     },
-    lost="every rank has to make the same calls in the same order",
+    on_hang="every rank has to make the same calls in the same order",
     hints=(
         "Take one hidden feature. Which rows or columns of `a` does it come from? Does a rank "
         "have all of them?",

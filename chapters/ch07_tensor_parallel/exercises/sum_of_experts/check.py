@@ -26,7 +26,7 @@ EXERCISE = RankExercise(
         never("slope_changed", "backward has changed its argument",
               "the gradient that comes in is changed in place: others may have it, too"),
     ],
-    told="the sum, and the gradient; the arguments of both stay as they were",
+    right="the sum, and the gradient; the arguments of both stay as they were",
     errors={
         "modified by an inplace operation": "autograd now hears of the change (from mark_dirty, or "
         "from an operation that ends in _), and refuses: relu keeps its result for the backward, "
@@ -38,7 +38,7 @@ EXERCISE = RankExercise(
         "invalid gradient": "the gradient of y is as large as y",
         "Backward' object has no attribute": "ctx has what forward has put there, and nothing else",
     },
-    lost=HANG,
+    on_hang=HANG,
     hints=(
         "The forward is right, and so is the derivative of a sum. The gradient goes wrong only "
         "after that: in what stands before the sum.",

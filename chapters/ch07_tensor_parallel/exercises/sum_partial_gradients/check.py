@@ -28,7 +28,7 @@ EXERCISE = RankExercise(
                 "more is sent: gradients of cut parameters need not travel, and an all-reduce "
                 "sends less than everybody's gradients to everybody"),
     ],
-    told="gradients of whole parameters are sums, those of cut ones are each rank's own",
+    right="gradients of whole parameters are sums, those of cut ones are each rank's own",
     errors={
         "view size is not compatible": VIEW,
         "has no attribute 'cut_dim'": "a parameter that is cut has the attribute `cut_dim`, and "
@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
         "NoneType": "some parameters have None for a gradient, on all ranks alike: pass over them",
         "a leaf Variable": "it is the gradients that are added up, p.grad, not the parameters",
     },
-    lost=SAME_CALLS,
+    on_hang=SAME_CALLS,
     hints=(
         "Which parameters has this rank seen with a piece of the context alone? And of which "
         "has it a part, and has seen the whole context with that?",

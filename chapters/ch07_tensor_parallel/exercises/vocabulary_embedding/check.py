@@ -39,7 +39,7 @@ EXERCISE = RankExercise(
         SendLimit(lambda trial: 0, "besides self.leave it needs",
                 "self.leave is the only message, and the backward needs none"),
     ],
-    told="rows and gradients are F.embedding's, 1 all-reduce",
+    right="rows and gradients are F.embedding's, 1 all-reduce",
     errors={
         "out of range": "only this rank's rows are here: the token `first` is in row 0, and the "
         "tokens of other ranks are in none. Look up any row for those, and put zeros in its place",
@@ -51,7 +51,7 @@ EXERCISE = RankExercise(
         "must match the size": TRUTHS,
         "does not match the shape": TRUTHS,
     },
-    lost=ALL_LEAVE,
+    on_hang=ALL_LEAVE,
     hints=(
         "This rank has the rows of the tokens from self.first on, as many as len(self.weight) "
         "says. What should it add to the sum for a token that it has not?",

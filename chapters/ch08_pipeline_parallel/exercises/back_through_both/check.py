@@ -22,7 +22,7 @@ EXERCISE = LocalExercise(
               "y1 and key go back together: one torch.autograd.backward takes a list of outputs, "
               "and a list of their gradients, and needs no retain_graph"),
     ],
-    told="both gradients are those of one graph",
+    right="both gradients are those of one graph",
     errors={
         "a second time": "y1 and key share a graph, and that is gone after the first backward. One "
         "torch.autograd.backward takes both outputs in a list, and their gradients in another",

@@ -20,7 +20,7 @@ EXERCISE = RankExercise(
     ],
     work=run_alone,
     facts=[complains(complaints)],
-    told=report_cut,
+    right=report_cut,
     explain=explain_timeout,
     timeout=SECONDS,
     hints=(

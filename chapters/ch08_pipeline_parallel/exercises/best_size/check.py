@@ -22,7 +22,7 @@ EXERCISE = Formula(
     "best_size",
     cases={case: [call] for case, call in BATCHES.items()},
     truth=best,
-    told=lambda calls, sizes: (
+    right=lambda calls, sizes: (
         f"{sizes[0]:g}, a step takes {step_seconds(*calls[0], int(sizes[0])):.4g} s"
     ),
     differs=differs,

@@ -38,7 +38,7 @@ EXERCISE = Formula(
     },
     truth=right,
     same=same,
-    told=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
+    right=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
     differs=differs,
     explain=why_no_numbers,
     asked="two numbers",

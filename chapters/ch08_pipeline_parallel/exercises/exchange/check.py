@@ -26,9 +26,9 @@ EXERCISE = RankExercise(
             f"return `incoming`, as it did: {RETURNS_NONE}": dict.fromkeys(exchanges()),
         }, "what is returned by the exchange", "return `incoming`, as it did"),
     ],
-    told=f"{' and '.join(SIZES)} each way, {TIMES} times",
+    right=f"{' and '.join(SIZES)} each way, {TIMES} times",
     explain=why_it_hangs,
-    lost="each send needs its receive, on the rank that it names",
+    on_hang="each send needs its receive, on the rank that it names",
     errors={
         "no attribute 'sendrecv'": "torch.distributed has no call for both: batch_isend_irecv "
         "begins several messages at once",

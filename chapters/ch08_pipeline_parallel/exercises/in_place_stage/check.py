@@ -4,7 +4,13 @@ from coursekit.answers.remote_answer import call_next_to_answer
 from coursekit.kit import RankExercise, Wrong
 
 from ..shared.unflushed import NOT_REQUIRED
-from ..shared.unflushed_truth import STAGE_WAS_RIGHT, cases_with, facts_with, names_found, report_delays
+from ..shared.unflushed_truth import (
+    STAGE_WAS_RIGHT,
+    cases_with,
+    facts_with,
+    names_found,
+    report_delays,
+)
 from .cases import show_wrong_class, try_in_its_lab
 from .truth import KEPT, mistakes
 
@@ -29,7 +35,7 @@ EXERCISE = StageClassExercise(
     work=try_in_its_lab,
     found=names_found,
     facts=facts_with(mistakes, KEPT),
-    told=report_delays,
+    right=report_delays,
     errors={
         "modified by an inplace operation": "autograd now notices that weights have changed which "
         "somebody under way still needs, and refuses. `.data` had only hidden that from it. To be "
@@ -42,7 +48,7 @@ EXERCISE = StageClassExercise(
         "'pipedream' is not defined": 'run the cell with pipedream = lab("pipedream") first',
         "changed size during iteration": "a dictionary cannot change while it is gone through",
     },
-    lost=STAGE_WAS_RIGHT,
+    on_hang=STAGE_WAS_RIGHT,
     hints=(
         "With one micro-batch at a time it is right. What is different when a second one has "
         "gone forward before the first comes back?",

@@ -99,7 +99,7 @@ EXERCISE = LocalExercise(
             "torch.no_grad()",
         ),
     ],
-    told=report_gradients,
+    right=report_gradients,
     explain=why_without_bias,
     errors=ERRORS,
     hints=(

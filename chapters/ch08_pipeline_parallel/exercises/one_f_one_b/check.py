@@ -1,7 +1,7 @@
 """1F1B: a warm-up of forwards, then one forward and one backward in turns."""
 
-from ..shared.generators import SIGNS_OF_ANY, Schedule, cases_of
 from ..gpipe.check import ALL_SIZES
+from ..shared.generators import SIGNS_OF_ANY, Schedule, cases_of
 from .truth import ALL_MISTAKES, truth
 
 

@@ -54,7 +54,7 @@ EXERCISE = BatchFormula(
     "part_of_loss",
     cases={f"micro-batches of {' '.join(map(str, of))} samples": [of] for of in SIZES},
     truth=truth,
-    told=report_loss,
+    right=report_loss,
     differs=differs,
     errors={
         "float": NO_GRAPH,

@@ -9,8 +9,8 @@ from coursekit.kit.diagnoses import kind_of
 from coursekit.kit.tables import tabulate
 from pedagogy_lib.basics.closeness import close
 
-from ..shared.actions import actions_of, make_memory_schedule
 from ..part_of_loss.cases import EQUAL_SHARES
+from ..shared.actions import actions_of, make_memory_schedule
 from ..stage.cases import draw
 from .pipeline_watch import Lines, Watch
 

@@ -32,7 +32,7 @@ EXERCISE = RankExercise(
               "on Gloo all lines are one group. NCCL needs one for each direction, and the sender "
               "takes that of its action: dist.recv(…, group=self.line(action))"),
     ],
-    told=summary,
+    right=summary,
     explain=why_it_failed,
     errors={
         "'float' object has no attribute 'item'":
@@ -50,7 +50,7 @@ EXERCISE = RankExercise(
         "EnforceNotMet":
             "a message is (samples, context, width), for the samples of its micro-batch",
     },
-    lost="each message needs one who sends it and one who receives it, in an action of the same "
+    on_hang="each message needs one who sends it and one who receives it, in an action of the same "
     "micro-batch and direction: tag_of(action)",
     hints=(
         "forward in words: get x, from the list or from another rank; compute; pass it on, or "

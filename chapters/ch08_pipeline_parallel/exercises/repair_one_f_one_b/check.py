@@ -2,9 +2,9 @@
 
 from pedagogy_lib.schedules.simulations import EVEN, simulate
 
-from ..shared.generators import Schedule, cases_of
 from ..one_f_one_b.check import SIGNS
 from ..one_f_one_b.truth import truth
+from ..shared.generators import Schedule, cases_of
 from .truth import ALL_MISTAKES
 
 FINDS_A_BUG = True

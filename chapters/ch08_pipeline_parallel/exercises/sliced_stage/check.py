@@ -36,7 +36,7 @@ EXERCISE = RankExercise(
               "takes all outputs together, in lists, and needs no retain_graph"),
         Equals("of_pipeline", right_in_pipeline, called="the gradient", otherwise=NOT_IN),
     ],
-    told=lambda trial: "all gradients of one pass over whole samples, in one process",
+    right=lambda trial: "all gradients of one pass over whole samples, in one process",
     explain=why_twice,
     errors={
         "implicitly created only for scalar": "after the last slice nobody has looked, so there is "
@@ -51,7 +51,7 @@ EXERCISE = RankExercise(
         "has no attribute 'grad'": PAIRS,
         "is not defined": "self.kept.pop(i) gives x and y",
     },
-    lost=NOT_IN,
+    on_hang=NOT_IN,
     hints=(
         "Stage.backward goes back from y alone. What else has this slice made that somebody "
         "has used? Those who did have gone back before.",

@@ -32,7 +32,7 @@ EXERCISE = LocalExercise(
         Equals("weights", weights_of, weight_mistakes, "after all backwards, the gradient"),
         never("fault", str, why_at_fault),
     ],
-    told=lambda trial: f"outputs and gradients are right, kept at most {trial[0].most}",
+    right=lambda trial: f"outputs and gradients are right, kept at most {trial[0].most}",
     hints=(
         "Another rank has computed x, and its graph is there. What has x to be, so that a "
         "backward on this rank ends at it, and leaves a gradient there?",

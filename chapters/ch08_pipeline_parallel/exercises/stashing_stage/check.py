@@ -24,7 +24,7 @@ EXERCISE = RankExercise(
     work=try_stage,
     found=names_found,
     facts=facts_with(mistakes, COPIES),
-    told=report_delays,
+    right=report_delays,
     explain=why_no_key,
     errors={
         "only Tensors of floating point": "the first stage takes letters, of which there is no "
@@ -43,7 +43,7 @@ EXERCISE = RankExercise(
         "list indices must be": BY_NAMES,
         "dict_keys": "a dictionary cannot be changed while it is gone through",
     },
-    lost=STAGE_WAS_RIGHT,
+    on_hang=STAGE_WAS_RIGHT,
     hints=(
         "A stage has its newest weights, and a micro-batch under way needs those that it began "
         "with. In forward: note them, then compute as Stage.forward does, with two changes.",

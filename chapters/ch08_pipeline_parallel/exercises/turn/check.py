@@ -71,7 +71,7 @@ EXERCISE = Formula(
             [call for kind in "FB" for sizes in OTHERS for call in calls(kind, *sizes)]
     },
     truth=right,
-    told=report_turns,
+    right=report_turns,
     differs=lambda call, wanted, got: f"k = {call[0]}: expected {format_row([wanted])}, got {got}",
     asked="an action",
     errors={"out of range": "k counts on over all groups: after the turns of the first group come "

@@ -25,13 +25,13 @@ EXERCISE = RankExercise(
         complains(faults),
         Equals("gradients", truth, mistakes, "the gradients", tells=describe_wrong_gradients),
     ],
-    told="experts and all else have the mean over all samples",
+    right="experts and all else have the mean over all samples",
     errors={
         "KeyError": "the groups are mesh[\"edp\"], mesh[\"ep\"] and mesh[\"edp\", \"ep\"]",
         "has no attribute 'is_of_expert'": "only the experts' parameters have this attribute: ask "
         "for it with a default, or with hasattr",
     },
-    lost="all ranks of a group call the all-reduce, in the same order of the parameters",
+    on_hang="all ranks of a group call the all-reduce, in the same order of the parameters",
     hints=(
         "On one expert's rank: which ranks' samples are in its gradient after the backward? Which "
         "ranks' samples are missing?",

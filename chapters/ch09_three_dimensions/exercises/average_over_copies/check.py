@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
               "only p.grad is to change: the optimizer takes the step"),
         check_single_message,
     ],
-    told="each rank has the mean over the copies of its part",
+    right="each rank has the mean over the copies of its part",
     errors={
         "'NoneType'": "a frozen parameter has no gradient: its `.grad` is None. Leave it out",
         "view size is not compatible": "a gradient's numbers need not lie one after another in "
@@ -40,7 +40,7 @@ EXERCISE = RankExercise(
         "zero-dimensional tensor": "a gradient may be a single number, without a dimension: "
         "reshape(-1) makes a row of it",
     },
-    lost="all ranks of a dp group call the all-reduce, with as many numbers",
+    on_hang="all ranks of a dp group call the all-reduce, with as many numbers",
     hints=(
         "Which ranks have a gradient of the same parameters? Their group is mesh[\"dp\"].",
         "torch.cat of all gradients, reshaped to rows; one all-reduce; divide; split it again into "

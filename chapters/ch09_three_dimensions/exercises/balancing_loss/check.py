@@ -18,13 +18,13 @@ EXERCISE = RankExercise(
     ],
     work=balance,
     facts=[complains(faults), complains(need_few_bytes)],
-    told=lambda trial: f"{trial[0].value:.4g}",
+    right=lambda trial: f"{trial[0].value:.4g}",
     errors={
         "only Tensors of floating point": "loads are whole numbers, and a loss is none: a share is "
         "a load divided by the sum of the loads",
         "different dtypes": "all ranks add up tensors of one dtype",
     },
-    lost="with a group, all its ranks add up their loads",
+    on_hang="with a group, all its ranks add up their loads",
     hints=(
         "load_of(experts, n) counts. Divided by its sum, it is the shares.",
         "scores.softmax(-1) has a row for each token. What is its mean over the tokens?",

@@ -21,7 +21,7 @@ EXERCISE = Formula(
         "four axes": [(rank, {"dp": 2, "pp": 2, "cp": 3, "tp": 2}) for rank in (0, 7, 13, 22)],
     },
     truth=truth,
-    told=lambda calls, values: ", ".join(
+    right=lambda calls, values: ", ".join(
         " ".join(str(value[axis]) for axis in sizes) for (_, sizes), value in zip(calls, values[:6])
     ),
     mistakes=MISTAKES,

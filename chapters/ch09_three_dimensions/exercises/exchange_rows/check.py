@@ -45,7 +45,7 @@ EXERCISE = RankExercise(
         ALL_KNOWN,
         complains(calls_are_few),
     ],
-    told=describe_success,
+    right=describe_success,
     errors={
         "returned an incorrect number of gradients": "backward returns one value for each argument "
         "of forward: a gradient for x, None for the others",
@@ -57,7 +57,7 @@ EXERCISE = RankExercise(
         "must be contiguous": "what goes into an all-to-all lies in one piece: x.contiguous()",
         "has no attribute 'send'": "keep in ctx, in the forward, what the backward needs",
     },
-    lost=HANG,
+    on_hang=HANG,
     hints=(
         "exchanged(x, send, receive, group) of the lab is the forward. What does the backward need "
         "to know?",

@@ -31,7 +31,7 @@ EXERCISE = RankExercise(
         Equals("length", length, mistakes, "the length", same=close_in_float32),
         needs_few_bytes,
     ],
-    told=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",
+    right=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",
     errors={
         "'NoneType'": "a parameter without part in the loss has None for a gradient: it counts as "
         "zeros",
@@ -48,7 +48,7 @@ EXERCISE = RankExercise(
         "'int' object has no attribute": "sum() of nothing is the number 0, not a tensor",
         "'float' object has no attribute": "an all-reduce takes a tensor, not a number",
     },
-    lost="all ranks of mesh[\"pp\", \"tp\"] make the same call",
+    on_hang="all ranks of mesh[\"pp\", \"tp\"] make the same call",
     hints=(
         "Each number of the whole gradient has to be counted once. Which ranks have the same "
         "number? Let only one of them count it.",

@@ -28,7 +28,7 @@ EXERCISE = Formula(
         ],
     },
     truth=truth,
-    told=lambda calls, values: "; ".join(" ".join(map(str, value)) for value in values),
+    right=lambda calls, values: "; ".join(" ".join(map(str, value)) for value in values),
     mistakes=MISTAKES,
     errors={
         "KeyError": "which name is that? A tuple of names is not a name: `axes` may be either",

@@ -46,7 +46,7 @@ EXERCISE = Formula(
     truth=truth,
     mistakes=MISTAKES,
     differs=differs,
-    told=lambda calls, values: f"{sum(map(sum, values[0]))} of {calls[0][0].numel()} choices fit",
+    right=lambda calls, values: f"{sum(map(sum, values[0]))} of {calls[0][0].numel()} choices fit",
     asked="a tensor of bool, with the shape of experts",
     errors={
         "view size is not compatible": "a transposed tensor's numbers do not lie one after another "

@@ -111,7 +111,7 @@ EXERCISE = Formula(
     mistakes=MISTAKES,
     differs=differs,
     explain=has_nan,
-    told=lambda calls, values: "as one attention to both",
+    right=lambda calls, values: "as one attention to both",
     asked="two tensors, out and lse",
     errors={
         "must match the size": "lse has one dimension less than out: lse.unsqueeze(-1) has as many",

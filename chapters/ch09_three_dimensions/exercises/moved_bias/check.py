@@ -44,7 +44,7 @@ EXERCISE = Formula(
     truth=truth,
     mistakes=MISTAKES,
     also=keeps_dtype,
-    told=lambda calls, values: text_of(values[0]),
+    right=lambda calls, values: text_of(values[0]),
     errors={
         "could not infer output dtype": "loads are whole numbers, and have no mean: "
         "loads.double() has one",

@@ -16,8 +16,8 @@ EXERCISE = RankExercise(
     ],
     work=make_and_sum,
     facts=[complains(faults)],
-    told=describe_success,
-    lost=f"{ALL_OF_THEM}. And {IN_ORDER}",
+    right=describe_success,
+    on_hang=f"{ALL_OF_THEM}. And {IN_ORDER}",
     hints=(
         "On a sheet of paper: which lists does rank 0 hand to dist.new_group, in which order? And "
         "rank 3? Write the numbers 1 and 2 beside them.",

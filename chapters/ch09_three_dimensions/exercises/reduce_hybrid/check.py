@@ -47,8 +47,8 @@ EXERCISE = RankExercise(
         ),
         sends_little,
     ],
-    told="each rank has its chunk of the mean over all ranks",
-    lost="all ranks of a group of replicas make the same call, with as many numbers",
+    right="each rank has its chunk of the mean over all ranks",
+    on_hang="all ranks of a group of replicas make the same call, with as many numbers",
     needs=("reduce_gradients",),
     errors={
         "'NoneType' object": "before the first reduce there is no gradient: unit.shard.grad is None"

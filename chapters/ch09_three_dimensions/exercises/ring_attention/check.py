@@ -19,7 +19,7 @@ EXERCISE = RankExercise(
         need_ring,
         need_little_memory,
     ],
-    told="as attention to all keys in one process",
+    right="as attention to all keys in one process",
     errors={
         "Pair is not connected": "one rank alone has nobody to pass its keys to: n - 1 times are "
         "none then",
@@ -27,8 +27,8 @@ EXERCISE = RankExercise(
         "`blocks` gives are computed",
         "list index out of range": "the ranks before this one are (rank - step) % n",
     },
-    lost="all ranks pass their keys on, and receive, equally often: also those whose queries see "
-    "nothing of what comes",
+    on_hang="all ranks pass their keys on, and receive, equally often: also those whose queries "
+    "see nothing of what comes",
     hints=(
         "At step s, whose keys lie on this rank, if each passes its keys to the next one?",
         "Begin with out of zeros and lse of -inf: that is attention to nothing. Each block is "

@@ -12,7 +12,7 @@ EXERCISE = RankExercise(
     cases=[RankCase(World(4))],
     work=draw,
     facts=[complains(faults)],
-    told=f"{len(set(PLACES)):,} masks have as many seeds, the same ones on all ranks",
+    right=f"{len(set(PLACES)):,} masks have as many seeds, the same ones on all ranks",
     errors={"unsupported operand": "step, sample and module are whole numbers"},
     hints=(
         "Which ranks have to draw the same mask? What do they all know alike?",

@@ -16,7 +16,7 @@ EXERCISE = RankExercise(
         never("changed", lambda _: "the batch has changed",
               "it belongs to the caller: look at it, and leave it as it is"),
     ],
-    told="ranks of one copy have the same samples, other copies have others",
+    right="ranks of one copy have the same samples, other copies have others",
     errors={
         "KeyError": "mesh.sizes and mesh.at are dicts with the keys dp, pp and tp",
         "is not subscriptable": "mesh.sizes and mesh.at are dicts: mesh.at[\"dp\"]",

@@ -41,7 +41,7 @@ EXERCISE = RankExercise(
             },
         ),
     ],
-    told="parts of one dimension given, parts of the other one got",
+    right="parts of one dimension given, parts of the other one got",
     errors={
         "must be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
         "has to be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
@@ -49,7 +49,7 @@ EXERCISE = RankExercise(
         "does not support alltoall": "this version's Gloo has no all_to_all of lists: "
         "dist.all_to_all_single takes one tensor with all parts stacked",
     },
-    lost="all ranks of the group call the all-to-all",
+    on_hang="all ranks of the group call the all-to-all",
     hints=(
         "x.chunk(n, split) gives the parts. torch.stack makes one tensor of them, with the part "
         "for rank r at place r: that is what all_to_all_single takes.",

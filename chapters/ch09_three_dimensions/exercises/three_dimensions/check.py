@@ -31,8 +31,8 @@ EXERCISE = RankExercise(
               "it belongs to the caller: look at it, and leave it as it is"),
         averages_once,
     ],
-    told=f"after {STEPS} steps, weights and losses are those of one process",
-    lost="all ranks do the same, in the same order: the pipeline's step, the sum over the ends, "
+    right=f"after {STEPS} steps, weights and losses are those of one process",
+    on_hang="all ranks do the same, in the same order: the pipeline's step, the sum over the ends, "
     "the average, the clipping, the optimizer's step",
     needs=("average_over_copies", "global_norm"),
     warm=True,

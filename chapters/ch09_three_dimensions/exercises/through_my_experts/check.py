@@ -19,7 +19,7 @@ EXERCISE = LocalExercise(
     ],
     work=go_through,
     facts=[complains(faults)],
-    told="what the experts make of them, and gradients for everything",
+    right="what the experts make of them, and gradients for everything",
     errors={
         "split_with_sizes": "counts says how many rows each expert gets, and is handed on as it is",
         "no attribute 'tolist'": "counts is a tensor, and is handed on as it is",

@@ -31,7 +31,7 @@ EXERCISE = Formula(
     truth=truth,
     mistakes=MISTAKES,
     differs=differs,
-    told=lambda calls, values: f"{sum(map(sum, values[0]))} of {calls[0][2] ** 2} pairs",
+    right=lambda calls, values: f"{sum(map(sum, values[0]))} of {calls[0][2] ** 2} pairs",
     asked="a tensor of bool, (length, length)",
     hints=(
         "Rank 1's first query is at place `length` of the text. Which keys of rank 0 may it see?",

@@ -28,7 +28,7 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=MISTAKES,
-    told=describe_pairs,
+    right=describe_pairs,
     whole="places are indices: whole numbers",
     asked="a list with a tensor of places for each rank",
     errors={"expected Tensor": "torch.cat takes a list of tensors"},

@@ -29,7 +29,7 @@ EXERCISE = RankExercise(
         Equals("weights", lambda trial, place: alone(copies_of(trial), copy_index(trial, place))[1],
                called="the weight at the end"),
     ],
-    told="losses and weights of one process; each block is a unit",
+    right="losses and weights of one process; each block is a unit",
     errors={
         "Invariant encountered": "the whole model was sharded first, and took the parameters of "
         "the blocks into its own unit: the blocks come first, the whole model last",
@@ -50,7 +50,7 @@ EXERCISE = RankExercise(
         "mixed torch.Tensor and DTensor": "something computes with parameters that are not "
         "gathered: whose forward gathers them? The whole model has to be a unit, too",
     },
-    lost="every rank has to shard the same modules in the same order",
+    on_hang="every rank has to shard the same modules in the same order",
     warm=True,
     hints=(
         "The program raises no error, and the losses are those of the first weights. What does "

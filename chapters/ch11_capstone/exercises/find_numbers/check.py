@@ -85,7 +85,7 @@ EXERCISE = TensorFormula(
     ),
     truth=truth,
     same=operator.eq,  # exact, because nothing is computed
-    told=lambda calls, values: (
+    right=lambda calls, values: (
         "refused" if values[0]["raises"] != "nothing" else f"{len(values[0]['numbers'])} numbers"
     ),
     differs=differs,
