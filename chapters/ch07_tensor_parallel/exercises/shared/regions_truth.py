@@ -137,6 +137,6 @@ def region(name, sums, y, gradient, when_right, touched, memory, sent, hints) ->
             "has no attribute 'apply'": STILL_A_FUNCTION,
             "NoneType' object is not callable": "`total` has a value if nobody gives one: summed",
         },
-        lost="every rank of the group makes the same calls, with tensors of the same size",
+        on_hang="every rank of the group makes the same calls, with tensors of the same size",
         hints=hints,
     )
