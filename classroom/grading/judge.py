@@ -93,16 +93,16 @@ def files_of(labs, programs) -> dict[str, bytes]:
 class Judge:
     """A judge of the answers of one submission.
 
-    open_place  opens the process for the submission's files: a context manager, see `open_sandbox`
-    free        returns how many facts of an exercise count for nothing, see `Free`
+    open_sandbox_for  opens the sandbox of the submission's files, as `open_sandbox` does
+    free              returns how many facts of an exercise count for nothing, see `Free`
     """
 
     answers: Answers
-    open_place: Callable
+    open_sandbox_for: Callable
     free: Callable
 
     def __enter__(self):
-        self.stack, self.place, self.states = ExitStack(), None, {}
+        self.stack, self.sandbox, self.states = ExitStack(), None, {}
         return self
 
     def __exit__(self, *error):
@@ -156,20 +156,20 @@ class Judge:
         return entry | self.partial(exercise, answer, verdict) | self.blame_dependency(asked, found)
 
     def answer(self, asked, found):
-        place = self.place_for_next()
+        sandbox = self.sandbox_for_next()
         if asked.lab:
-            return place.load_lab_function(asked.lab, asked.name)
-        return place.load_cell_function(found.source, asked.name)
+            return sandbox.load_lab_function(asked.lab, asked.name)
+        return sandbox.load_cell_function(found.source, asked.name)
 
-    def place_for_next(self):
+    def sandbox_for_next(self):
         """Return the process of this submission, a new one if an answer has ended the last."""
-        if self.place is None or self.place.is_lost:
+        if self.sandbox is None or self.sandbox.is_lost:
             self.stack.close()
-            self.place = self.stack.enter_context(self.open_place(self.answers.files))
-        return self.place
+            self.sandbox = self.stack.enter_context(self.open_sandbox_for(self.answers.files))
+        return self.sandbox
 
     def partial(self, exercise, answer, verdict) -> dict:
-        if self.place.is_lost:
+        if self.sandbox.is_lost:
             return {}
         try:
             right, of = facts.facts_of(exercise, answer, verdict.wrong, verdict.lines)

@@ -32,11 +32,11 @@ NO_VERDICT = ("broken", "waiting")  # the next grading tries these again
 
 @dataclass(frozen=True)
 class Task:
-    """The settings that are the same for all students; Judge explains `open_place`."""
+    """The settings that are the same for all students; Judge explains `open_sandbox_for`."""
 
     asked: tuple
     out: Path
-    open_place: Callable
+    open_sandbox_for: Callable
     given: frozenset = frozenset()
 
 
@@ -56,7 +56,7 @@ def grade_submission(
     problems = [*submission.problems, *(one for p in programs for one in p.problems)]
     answers, known = answers_in(task.asked, programs, task.given), VerdictCache(task.out / KNOWN)
     entries = {}
-    with Judge(answers, task.open_place, Free(task.out / KNOWN / "course")) as judge:
+    with Judge(answers, task.open_sandbox_for, Free(task.out / KNOWN / "course")) as judge:
         for asked in task.asked:
             code = digest_of(asked, answers)
             key = submission.student, asked.number, course.version(), code

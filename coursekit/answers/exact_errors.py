@@ -8,7 +8,7 @@ import builtins
 import importlib
 
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError, WrongInput
-from pedagogy_lib.basics.places import Place, short_path
+from pedagogy_lib.basics.places import SourceLine, short_path
 
 # Errors of the course that are made of texts, {name: (its module, its attributes)}.
 OF_TEXTS = {
@@ -21,7 +21,7 @@ OF_LAUNCHES = {kind.__name__: kind for kind in (LaunchError, WrongInput)}
 MOST_CHARACTERS = 20_000  # of a message
 
 
-def where_raised(error) -> Place | None:
+def where_raised(error) -> SourceLine | None:
     """Return the learner's line that an error came from, in this process or in another one."""
     # Imported here: it imports torch.distributed, which a reader of texts does not need.
     from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
@@ -67,7 +67,9 @@ def attach_source(place):
     """Return a place with the text of its line, because its reader does not have the file."""
     if place is None or not place.line:
         return place
-    callers = tuple(attach_source(one) if isinstance(one, Place) else one for one in place.callers)
+    callers = tuple(
+        attach_source(one) if isinstance(one, SourceLine) else one for one in place.callers
+    )
     short = short_path(place.filename)
     return place._replace(filename=short, text=place.source(), callers=callers)
 
@@ -94,8 +96,8 @@ def rebuild_error(parts: dict) -> BaseException:
     return error_named(parts, message)
 
 
-def place_or_none(place) -> Place | None:
-    return place if isinstance(place, Place) else None
+def place_or_none(place) -> SourceLine | None:
+    return place if isinstance(place, SourceLine) else None
 
 
 def rank_error(parts, message) -> RankError:

@@ -17,14 +17,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from pedagogy_lib.basics.places import PlaceElsewhere
+from pedagogy_lib.basics.places import SourceLineElsewhere
 from pedagogy_lib.basics.units import brief
 
 from .exact_errors import parts_of_error, rebuild_error
 
 # Classes of the course that are sent field by field, and their modules.
 RECORDS = {
-    "Place": "pedagogy_lib.basics.places",
+    "SourceLine": "pedagogy_lib.basics.places",
     "Call": "pedagogy_lib.measuring.bytes_of_calls",
     "Flow": "pedagogy_lib.measuring.connections",
     "Use": "pedagogy_lib.measuring.uses",
@@ -197,7 +197,7 @@ def rebuild_tensor(parts):
 
 def rebuild_record(parts):
     name, *values = parts
-    if name == "Place":
+    if name == "SourceLine":
         return rebuild_place(*map(rebuild_value, values))
     kind = getattr(importlib.import_module(RECORDS[name]), name)
     if name == "CallFailure":
@@ -205,14 +205,14 @@ def rebuild_record(parts):
     return kind(*map(rebuild_value, values))
 
 
-def rebuild_place(filename, line, *texts) -> PlaceElsewhere:
+def rebuild_place(filename, line, *texts) -> SourceLineElsewhere:
     *texts, callers = texts
     if type(line) is not int:
         raise Unreadable(f"{brief(line, 60)} is no line")
-    above = (one if isinstance(one, PlaceElsewhere) else text(one)[:MOST_OF_A_LINE]
+    above = (one if isinstance(one, SourceLineElsewhere) else text(one)[:MOST_OF_A_LINE]
              for one in callers[:MOST_CALLERS])  # fmt: skip
     told = (text(one)[:MOST_OF_A_LINE] for one in (filename, *texts))
-    return PlaceElsewhere(next(told), line, *told, callers=tuple(above))
+    return SourceLineElsewhere(next(told), line, *told, callers=tuple(above))
 
 
 def rebuild_dict(parts) -> dict:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from pedagogy_lib.basics.closeness import close, close_in_float32
-from pedagogy_lib.basics.places import Place
+from pedagogy_lib.basics.places import SourceLine
 from pedagogy_lib.basics.units import brief
 from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
 
@@ -142,7 +142,7 @@ class Outcome(NamedTuple):
     value: object = None
     error: str = ""  # its type
     message: str = ""
-    place: Place | None = None
+    place: SourceLine | None = None
     kinds: tuple[str, ...] = ()  # its type and the base classes
 
     def __str__(self):

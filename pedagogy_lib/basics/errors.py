@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
-from .places import Place
+from .places import SourceLine
 from .screen import is_notebook
 from .text_wrap import wrap
 
@@ -55,7 +55,7 @@ class Stopped(BriefError, KeyboardInterrupt):
 NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
 
 
-def where_stopped(waits: dict[int, Place | None]) -> str:
+def where_stopped(waits: dict[int, SourceLine | None]) -> str:
     """Describe where each rank was when its launch was interrupted."""
     return f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET
 
@@ -112,14 +112,16 @@ class HangError(LaunchError):
     """A launch in which not every rank finished in time.
 
     Attributes
-        waits: the `Place` of each rank; None for a rank that has already returned.
+        waits: the `SourceLine` of each rank; None for a rank that has already returned.
         seconds: how long the launch waited for the ranks.
         advice: the conclusion to draw from this, in a sentence or two.
 
     If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.
     """
 
-    def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None, network=""):
+    def __init__(
+        self, waits: dict[int, SourceLine | None], timeout: float, world_size=None, network=""
+    ):
         """Compose the message; `network`, if given, replaces the diagnosis as advice."""
         self.waits, self.seconds = waits, timeout
         self.advice = network or diagnosis(waits, world_size or len(waits))

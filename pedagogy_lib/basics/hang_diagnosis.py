@@ -2,7 +2,16 @@
 
 import re
 
-from .places import FOR_A_THREAD, LOST, MEETING, STARTING, STOPPED, TRAVELLING, UNPACKING, Place
+from .places import (
+    FOR_A_THREAD,
+    LOST,
+    MEETING,
+    STARTING,
+    STOPPED,
+    TRAVELLING,
+    UNPACKING,
+    SourceLine,
+)
 
 SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
 MESSAGES = SENDS | RECEIVES
@@ -91,7 +100,7 @@ THE_SAME_CALL = (
 )
 
 
-def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
+def diagnosis(waits: dict[int, SourceLine | None], world_size: int) -> str:
     """Diagnose the mistake from the places of all ranks of a group, taken together."""
     for rank, place in waits.items():
         for in_group, peer in PEER.findall(place.call if place is not None else ""):
@@ -133,7 +142,7 @@ def is_general(advice) -> bool:
     )
 
 
-def has_returned(place: Place | None) -> bool:
+def has_returned(place: SourceLine | None) -> bool:
     return place is None or place.operation == TRAVELLING
 
 
@@ -145,7 +154,7 @@ def subject(ranks) -> str:
     return ranks_text(ranks).capitalize() + (" is" if len(ranks) == 1 else " are")
 
 
-def describe(places: dict[int, Place | None]) -> str:
+def describe(places: dict[int, SourceLine | None]) -> str:
     """Describe each group of ranks at the same place in one line, followed by its details."""
     at = {}
     for rank, place in sorted(places.items()):

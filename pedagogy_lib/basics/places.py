@@ -18,7 +18,7 @@ STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
 STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
     """A line of source, and the library call made from it in which the rank is."""
 
     filename: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
     operation: str = ""  # its name, if it is one of torch.distributed: `recv`
     text: str = ""  # the source of the line, if the file may have changed since
     block: str = ""  # the label of the innermost `measure` block around it
-    callers: tuple["Place | str", ...] = ()  # callers of the function, nearest first
+    callers: tuple["SourceLine | str", ...] = ()  # callers of the function, nearest first
 
     def source(self) -> str:
         if self.text:
@@ -39,7 +39,7 @@ class Place(NamedTuple):
     def where(self) -> str:
         return where_is(self.filename, self.line)
 
-    def or_in_wait(self) -> "Place":
+    def or_in_wait(self) -> "SourceLine":
         """Return this place, with the operation "wait" if its line calls wait() of a request.
 
         A request's wait() is written in C++, so it has no Python frame.
@@ -61,12 +61,12 @@ class Place(NamedTuple):
         call = f"inside {self.call}" if self.call else ""
         is_in = ", ".join(filter(None, [call, block]))
         return [is_in] * bool(is_in) + [
-            f"called from {caller}" if isinstance(caller, Place) else caller
+            f"called from {caller}" if isinstance(caller, SourceLine) else caller
             for caller in self.callers
         ]
 
 
-class PlaceElsewhere(Place):
+class SourceLineElsewhere(SourceLine):
     """A place that another process has reported. No file of this name is opened in this process."""
 
     def source(self) -> str:
@@ -76,9 +76,9 @@ class PlaceElsewhere(Place):
         return f"{self.filename}:{self.line}"
 
 
-def make_place(text, operation="") -> Place:
+def make_source_line(text, operation="") -> SourceLine:
     """Make a place that is described in words because there is no line to show."""
-    return Place("", 0, text, operation=operation)
+    return SourceLine("", 0, text, operation=operation)
 
 
 def where_is(filename: str, line: int) -> str:

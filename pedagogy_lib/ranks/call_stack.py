@@ -11,7 +11,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from ..basics.places import FOR_A_THREAD, PUBLISHED, Place
+from ..basics.places import FOR_A_THREAD, PUBLISHED, SourceLine
 from ..basics.units import format_count
 
 _PATHS = sysconfig.get_paths()
@@ -44,7 +44,7 @@ def real_path(filename: str) -> str:
         return filename
 
 
-def place_now(block="") -> Place | None:
+def place_now(block="") -> SourceLine | None:
     """Return the place of the main thread, or of the learner's thread that the main one awaits.
 
     block  the label of the innermost `measure` that is open in the main thread
@@ -60,7 +60,7 @@ def place_now(block="") -> Place | None:
     return max(at_work, key=lambda place: bool(place.operation), default=main)
 
 
-def place_of_thread(frame, block="") -> Place | None:
+def place_of_thread(frame, block="") -> SourceLine | None:
     """Return the learner's innermost line in a thread whose innermost frame is `frame`."""
     place = place_of(steps_of_frame(frame), block)
     module = str(frame.f_globals.get("__name__")).partition(".")[0]
@@ -69,7 +69,7 @@ def place_of_thread(frame, block="") -> Place | None:
     return place._replace(operation=FOR_A_THREAD)
 
 
-def place_of(steps, block="") -> Place | None:
+def place_of(steps, block="") -> SourceLine | None:
     """Return the learner's innermost line in a stack, with its callers and its library call.
 
     A function with a local variable `__tracebackhide__` is a helper, as for pytest and IPython, so
@@ -79,16 +79,16 @@ def place_of(steps, block="") -> Place | None:
     """
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
-        return Place(*steps[-1][:3]) if steps else None
+        return SourceLine(*steps[-1][:3]) if steps else None
     call, operation = call_from(steps, own[-1])
     shown = [i for i in own if not is_hidden(steps[i])] or own[-1:]
-    *callers, innermost = [Place(*steps[i][:3], text=text_sent(*steps[i][:2])) for i in shown]
+    *callers, innermost = [SourceLine(*steps[i][:3], text=text_sent(*steps[i][:2])) for i in shown]
     return innermost._replace(
         call=call, operation=operation, block=block, callers=nearest(callers[::-1])
     )
 
 
-def nearest(callers) -> tuple[Place | str, ...]:
+def nearest(callers) -> tuple[SourceLine | str, ...]:
     """Return the nearest callers and the outermost one, and between them a text on the others."""
     more = len(callers) - MOST_CALLERS
     if more <= 0:
@@ -111,7 +111,10 @@ def call_from(steps, own) -> tuple[str, str]:
     """Return the library call of step number `own`, and its name if it may wait for other ranks."""
     filename, line, _, frame = steps[own]
     call, operation = call_below(steps[own + 1 :])
-    if call or ".wait(" not in Place(filename, line, "", text=text_sent(filename, line)).source():
+    if (
+        call
+        or ".wait(" not in SourceLine(filename, line, "", text=text_sent(filename, line)).source()
+    ):
         return call, operation
     batch = "" if frame is None else batch_in(frame)  # wait() is written in C++ and has no frame
     return f"wait() of a batch: {batch}" if batch else "", "wait"

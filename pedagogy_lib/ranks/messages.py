@@ -21,8 +21,8 @@ from ..basics.places import (
     STOPPED,
     TRAVELLING,
     UNPACKING,
-    Place,
-    make_place,
+    SourceLine,
+    make_source_line,
 )
 from ..basics.units import format_bytes
 from ..measuring.uses import Use
@@ -33,19 +33,19 @@ SMALL_BYTES = 1 << 16  # read at once in search of headers
 LARGE_BYTES = 1 << 20
 
 # The places of a rank outside the learner's function.
-UNKNOWN = make_place("at a place that it does not tell")
-CUT_OFF = make_place("cut off from the notebook", LOST)
-IS_STOPPED = make_place("stopped by a signal", STOPPED)
+UNKNOWN = make_source_line("at a place that it does not tell")
+CUT_OFF = make_source_line("cut off from the notebook", LOST)
+IS_STOPPED = make_source_line("stopped by a signal", STOPPED)
 # Ranks report each stage that they reach, in this order.
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
     "starts", "begun", "unpacked", "joined", "returned"
 )  # fmt: skip
 # The place of a rank between a stage and the next one; after JOINED, it is in the function.
 PLACES = {
-    STARTS: make_place("still starting", STARTING),
-    BEGUN: make_place("unpacking the function and its arguments", UNPACKING),
-    UNPACKED: make_place("waiting for the other ranks to start", MEETING),
-    RETURNED: make_place("returned; the value travels", TRAVELLING),
+    STARTS: make_source_line("still starting", STARTING),
+    BEGUN: make_source_line("unpacking the function and its arguments", UNPACKING),
+    UNPACKED: make_source_line("waiting for the other ranks to start", MEETING),
+    RETURNED: make_source_line("returned; the value travels", TRAVELLING),
 }
 
 
@@ -181,7 +181,7 @@ class StageReport:
 class IsAt:
     """A rank's answer when it is asked where it is; None if Python cannot tell."""
 
-    place: Place | None
+    place: SourceLine | None
 
 
 @dataclass
@@ -219,7 +219,7 @@ class FailureReport:
 
     what: str
     exception: bytes | None
-    place: Place | None
+    place: SourceLine | None
     at: float
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import cloudpickle
 
 from ..basics.errors import RankError, describe_death
-from ..basics.places import Place
+from ..basics.places import SourceLine
 from . import processes
 from .call_stack import is_library, place_of, steps_of_dump
 from .messages import (
@@ -252,7 +252,7 @@ class RankHandle:
                 self.place = place_of(steps_of_dump(self.dumped))
         return self.place is not None or self.status is not None
 
-    def where(self) -> Place | None:
+    def where(self) -> SourceLine | None:
         """Return the rank's place, as far as it is known; None if it has returned."""
         if self.report:
             return None

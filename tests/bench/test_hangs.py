@@ -13,7 +13,7 @@ from helpers import failure, my_rank
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
-from pedagogy_lib.basics.places import Place
+from pedagogy_lib.basics.places import SourceLine
 from pedagogy_lib.ranks.call_stack import place_of, steps_of_frame
 from pedagogy_lib.ranks.rank_listener import patiently
 
@@ -243,7 +243,7 @@ def test_a_peer_that_does_not_exist_is_named():
 
 @pytest.mark.parametrize(("peer", "is_there"), [(-1, False), (0, True), (1, True), (2, False)])
 def test_diagnosis_of_a_peer(peer, is_there):
-    waits = {0: Place("x.py", 1, "f", f"recv(float32[3], src={peer})", "recv"), 1: None}
+    waits = {0: SourceLine("x.py", 1, "f", f"recv(float32[3], src={peer})", "recv"), 1: None}
     sentence = f"Rank 0 names rank {peer} as the other side, but there are only the ranks 0 to 1"
     assert (sentence in str(HangError(waits, 1.0))) is not is_there
 
@@ -253,7 +253,9 @@ def test_diagnosis_of_a_peer(peer, is_there):
     [("dst=2", True), ("dst=3", False), ("group_dst=1", True), ("group_dst=2", False)],
 )
 def test_diagnosis_of_a_peer_of_some_ranks(peer, is_there):
-    waits = {rank: Place("x.py", 1, "f", f"send(float32[3], {peer})", "send") for rank in (0, 2)}
+    waits = {
+        rank: SourceLine("x.py", 1, "f", f"send(float32[3], {peer})", "send") for rank in (0, 2)
+    }
     assert ("as the other side" in str(HangError(waits, 1.0, world_size=3))) is not is_there
 
 
@@ -347,5 +349,5 @@ def test_a_check_gives_no_more_time_to_ranks_that_wait():
 
 def test_where_nothing_is_the_learners_the_innermost_line_is_told():
     outer, inner = (threading.__file__, 1, "run", None), (queue.__file__, 2, "get", None)
-    assert place_of([outer, inner]) == Place(queue.__file__, 2, "get")
+    assert place_of([outer, inner]) == SourceLine(queue.__file__, 2, "get")
     assert place_of([]) is None

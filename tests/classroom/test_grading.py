@@ -8,7 +8,7 @@ import pytest
 from answer_files import exercises_of_kind
 from class_of_students import files_with, hand_in
 from exercise_names import EX
-from trusted_place import LocalPlace, PlaceOpener
+from trusted_sandbox import LocalSandbox, SandboxOpener
 
 from classroom.grading import course, facts, result_files, workers
 from classroom.grading.baseline_credit import solution
@@ -25,9 +25,9 @@ HELPED = "def tree_seconds(n, mb, speed):\n    return (n - 1).bit_length() * mb 
 
 @pytest.fixture
 def task(tmp_path):
-    def make(*numbers, place=LocalPlace):
+    def make(*numbers, sandbox=LocalSandbox):
         asked = course.list_exercises(exercises=numbers)
-        return workers.Task(tuple(asked), tmp_path / "out", place)
+        return workers.Task(tuple(asked), tmp_path / "out", sandbox)
 
     return make
 
@@ -133,12 +133,12 @@ def test_what_is_built_on_a_missing_answer_says_so(task):
 
 
 def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
-    class FaultyPlace(LocalPlace):
+    class FaultySandbox(LocalSandbox):
         def load_cell_function(self, source, name):
             raise RuntimeError("no pipes")
 
     found = grade(
-        task(EX.tree_seconds, place=FaultyPlace), files_with("02", {EX.tree_seconds: HELPED})
+        task(EX.tree_seconds, sandbox=FaultySandbox), files_with("02", {EX.tree_seconds: HELPED})
     )[EX.tree_seconds]
     assert (found["state"], found["score"]) == ("broken", 0.0)
     assert found["what"] == "the check came to no verdict: RuntimeError: no pipes"
@@ -146,7 +146,7 @@ def test_what_raises_in_the_check_itself_is_broken_and_not_kept(task, tmp_path):
 
 
 def test_nothing_is_judged_twice_but_what_has_changed(task, tmp_path):
-    made = task(*NUMBERS, place=PlaceOpener(tmp_path))
+    made = task(*NUMBERS, sandbox=SandboxOpener(tmp_path))
     judged = tmp_path / "judged.txt"
     first = grade(made, files_with("02", {EX.tree_seconds: HELPED, EX.sent_bytes: SEND_TOO_MUCH}))
     assert (
@@ -232,14 +232,14 @@ def test_the_form_of_the_results():
     ],
 )
 def test_a_mistake_in_the_command_is_one_sentence(words, said, capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalSandbox)
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     assert said in capsys.readouterr().err
 
 
 def test_the_whole_command(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalPlace)
+    monkeypatch.setattr("classroom.grading.command.opener", lambda trust, asked: LocalSandbox)
     hand_in(tmp_path / "class", "ada", files_with("02", {EX.tree_seconds: HELPED}), "zips")
     hand_in(tmp_path / "class", "bo", {"x.py": b"import os\n" + HELPED.encode()
             .replace(b"    return", b"    os.getpid()\n    return")}, "zips")  # fmt: skip

@@ -6,7 +6,7 @@ import pytest
 from class_of_students import files_with
 from exercise_names import EX
 from test_grading_workers import Deadly, read_judged
-from trusted_place import PlaceOpener
+from trusted_sandbox import SandboxOpener
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
@@ -26,8 +26,8 @@ class WorkerKiller:
         return os._exit, (9,)
 
 
-def grade(folder, place, files):
-    task = workers.Task(ASKED, folder / "out", place)
+def grade(folder, sandbox, files):
+    task = workers.Task(ASKED, folder / "out", sandbox)
     students = [Submission("ada", "ada.zip", files, ["p"])]
     (entry,) = workers.grade_all(students, task, jobs=1)
     return entry
@@ -51,7 +51,7 @@ def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     assert entry["answers"][EX.sent_bytes]["score"] == 0.6
     assert entry["problems"] == ["p", workers.ENDED]
     assert len(read_judged(tmp_path)) == 2  # the first was not judged once more
-    again = grade(tmp_path, PlaceOpener(tmp_path), files)  # which does not die there
+    again = grade(tmp_path, SandboxOpener(tmp_path), files)  # which does not die there
     assert states(again) == {
         EX.tree_seconds: "wrong",
         EX.chunk_to_send: "wrong",

@@ -4,7 +4,7 @@ import pytest
 from answer_files import solution_of
 from class_of_students import files_with
 from exercise_names import EX
-from trusted_place import LocalPlace
+from trusted_sandbox import LocalSandbox
 
 from classroom.grading import course, workers
 from classroom.grading.collect import Submission
@@ -21,7 +21,7 @@ UNREADABLE = b"\ndef reduce_scatter_ring(chunks, group=None):\n    return (\n"
 def test_a_given_solution_stands_in_for_an_answer_that_is_asked_for_too(tmp_path):
     files = files_with("02", {EX.all_reduce_ring: solution_of(find_exercise(EX.all_reduce_ring))})
     task = workers.Task(
-        ASKED, tmp_path, LocalPlace, frozenset({EX.reduce_scatter_ring, EX.all_gather_ring})
+        ASKED, tmp_path, LocalSandbox, frozenset({EX.reduce_scatter_ring, EX.all_gather_ring})
     )
     found = workers.grade_submission(Submission("ada", "ada.zip", files), task)["answers"]
     assert {number: one["state"] for number, one in found.items()} == {
@@ -32,7 +32,7 @@ def judge_of(given, programs, more=b""):
     files = files_with("02", programs)
     files["labs/collectives.py"] += more
     read = [read_program(name, data) for name, data in files.items()]
-    return Judge(answers_in(ASKED, read, frozenset(given)), LocalPlace, None)
+    return Judge(answers_in(ASKED, read, frozenset(given)), LocalSandbox, None)
 
 
 @pytest.mark.parametrize("given, said", [

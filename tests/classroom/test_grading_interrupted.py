@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from class_of_students import files_with, hand_in
 from exercise_names import EX
-from trusted_place import LocalPlace
+from trusted_sandbox import LocalSandbox
 
 from classroom.grading import command, course, result_files, workers
 from classroom.grading.command import INTERRUPTED, main
@@ -74,18 +74,18 @@ def test_what_waits_has_no_score_and_is_in_no_sum(finish, tmp_path):
 
 
 def test_the_rest_is_looked_up_and_nothing_of_it_is_run(tmp_path):
-    class UntouchablePlace(LocalPlace):
+    class UntouchableSandbox(LocalSandbox):
         def __init__(self, files):
             raise AssertionError("nothing is to be run")
 
-    task = workers.Task(tuple(ASKED), tmp_path, LocalPlace)
+    task = workers.Task(tuple(ASKED), tmp_path, LocalSandbox)
     submission = workers.Submission("ada", "x", files_with("02", {EX.tree_seconds: HELPED}))
     first = workers.grade_submission(submission, task)["answers"]
     submission.files = files_with(
         "02", {EX.tree_seconds: HELPED, EX.sent_bytes: "def sent_bytes(a, n, X): 0\n"}
     )
     skipped = dict.fromkeys((EX.tree_seconds, EX.sent_bytes), workers.WAITING)
-    unopened = workers.Task(tuple(ASKED), tmp_path, UntouchablePlace)
+    unopened = workers.Task(tuple(ASKED), tmp_path, UntouchableSandbox)
     found = workers.grade_submission(submission, unopened, skipped=skipped)["answers"]
     assert found[EX.tree_seconds] == first[EX.tree_seconds]
     assert (first[EX.tree_seconds]["state"], found[EX.sent_bytes]["state"]) == ("right", "waiting")
@@ -98,7 +98,7 @@ def test_an_interrupt_beside_the_judging_is_one_sentence(step, tmp_path, monkeyp
     def raise_interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "opener", lambda trust, asked: LocalPlace)
+    monkeypatch.setattr(command, "opener", lambda trust, asked: LocalSandbox)
     monkeypatch.setattr(command, "all_of", lambda *_: ([], True))
     monkeypatch.setattr(command, step, raise_interrupt)
     hand_in(tmp_path, "ada", {"a.py": b""}, "folders")

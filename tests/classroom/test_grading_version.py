@@ -13,7 +13,8 @@ from classroom.grading import course
 IMPORTING = """
 import sys
 from pathlib import Path
-import classroom.grading.command, classroom.grading.baseline_credit, classroom.sandbox.place
+import classroom.grading.command, classroom.grading.baseline_credit
+import classroom.sandbox.student_sandbox
 from classroom.sandbox import open_sandbox
 from coursekit.check_runner import exercises_of
 for chapter in range(12):

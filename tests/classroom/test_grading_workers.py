@@ -12,7 +12,7 @@ import pytest
 from class_of_students import files_with, zip_files
 from exercise_names import EX
 from helpers import alive, environment, family, wait_until
-from trusted_place import JUDGED, PlaceOpener
+from trusted_sandbox import JUDGED, SandboxOpener
 
 from classroom.grading import command, course, workers
 from classroom.grading.collect import Submission
@@ -41,7 +41,7 @@ def submissions():
 
 def task_in(folder, seconds=1.0):
     asked = tuple(course.list_exercises(exercises=[EX.tree_seconds]))
-    return workers.Task(asked, folder / "out", PlaceOpener(folder, seconds))
+    return workers.Task(asked, folder / "out", SandboxOpener(folder, seconds))
 
 
 def grade_in(folder: Path):
@@ -50,11 +50,11 @@ def grade_in(folder: Path):
 
 
 def command_in(folder: Path):
-    """`make grade`, with a place that takes a second for an answer."""
+    """`make grade`, with a sandbox that takes a second for an answer."""
     for one in submissions():
         (folder / "class").mkdir(exist_ok=True)
         (folder / "class" / f"{one.student}.zip").write_bytes(zip_files(one.files))
-    command.opener = lambda trust, asked: PlaceOpener(folder, 1.0)
+    command.opener = lambda trust, asked: SandboxOpener(folder, 1.0)
     given = [str(folder / "class"), "--exercises", EX.tree_seconds, "--jobs", "2", "--out"]
     raise SystemExit(command.main([*given, str(folder / "out")]))
 
@@ -142,17 +142,17 @@ def test_a_worker_that_dies_costs_its_student_alone(tmp_path):
     assert found["s1"]["problems"] == [workers.ENDED]
 
 
-class Deadly(PlaceOpener):
-    """Opens a place that ends the grader's own process at the answer of student 1."""
+class Deadly(SandboxOpener):
+    """Opens a sandbox that ends the grader's own process at the answer of student 1."""
 
     def __call__(self, files):
-        place = super().__call__(files)
-        load_cell_function = place.load_cell_function
+        sandbox = super().__call__(files)
+        load_cell_function = sandbox.load_cell_function
 
         def load_or_exit(source, name):
             if "return 1 *" in source:
                 os._exit(9)
             return load_cell_function(source, name)
 
-        place.load_cell_function = load_or_exit
-        return place
+        sandbox.load_cell_function = load_or_exit
+        return sandbox

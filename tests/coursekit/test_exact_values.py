@@ -19,7 +19,7 @@ from coursekit.answers.exact_values import (
 from coursekit.kit.results import CallFailure, Outcome, equal, plain
 from coursekit.protocol import Rejection, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
-from pedagogy_lib.basics.places import Place
+from pedagogy_lib.basics.places import SourceLine
 from pedagogy_lib.measuring.bytes_of_calls import Call
 from pedagogy_lib.measuring.uses import Use
 
@@ -127,7 +127,7 @@ BAD = [
     "", "{", "[" * 100_000, "1" * 10_000, "\xff", '{"a": 1}', '{"list": 1, "tuple": 2}',
     '{"tensor": ["float32", [5], false, "AAAA"]}', '{"tensor": ["no", [], false, ""]}',
     '{"tensor": ["float32", [-1], false, "AAA="]}', '{"float": "1.0"}', '{"dict": [[[], 1]]}',
-    '{"record": ["Path", "/etc"]}', '{"record": ["Place"]}', '{"error": {"kinds": []}}',
+    '{"record": ["Path", "/etc"]}', '{"record": ["SourceLine"]}', '{"error": {"kinds": []}}',
     '{"range": ["a", 1, 2]}', '{"names": [[1, 2]]}', '{"foreign": [[], ""]}', '{"bytes": 1}',
 ]  # fmt: skip
 
@@ -178,7 +178,7 @@ def test_an_error_brings_its_line():
 
 
 def test_errors_of_the_course_come_back_as_they_were():
-    place = Place("labs/ring.py", 3, "f", text="dist.barrier()")
+    place = SourceLine("labs/ring.py", 3, "f", text="dist.barrier()")
     hang = round_trip(HangError({0: place, 1: None}, 5.0))
     assert str(hang) == str(HangError({0: place, 1: None}, 5.0))
     rank = round_trip(RankError(1, "raised ValueError: no", ValueError("no"), place))
@@ -198,7 +198,7 @@ def test_what_json_holds_is_not_called():
 def test_a_place_that_is_told_opens_no_file(tmp_path):
     path = tmp_path / "secret.py"
     path.write_text("the answer\n")
-    place = Place(str(path), 1, "f", callers=(Place(str(path), 1, "g"), "… 2 calls …"))
+    place = SourceLine(str(path), 1, "f", callers=(SourceLine(str(path), 1, "g"), "… 2 calls …"))
     found = round_trip(place)
     assert found == place
     for told in (str(found), *found.list_details(), str(found.or_in_wait())):
@@ -208,7 +208,7 @@ def test_a_place_that_is_told_opens_no_file(tmp_path):
 @pytest.mark.parametrize("parts", [[1, 1, *"abcde", []], ["a", "1", *"abcde", []], ["a", 1, 2]])
 def test_a_place_of_other_types_is_none(parts):
     with pytest.raises(Unreadable):
-        read(json.dumps({"record": ["Place", *parts]}))
+        read(json.dumps({"record": ["SourceLine", *parts]}))
 
 
 def test_keys_with_equal_hashes_are_refused_where_they_are_many():

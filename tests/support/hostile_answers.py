@@ -19,7 +19,7 @@ from pathlib import Path
 from exercise_names import EX
 from helpers import ROOT
 
-from classroom.sandbox import Place
+from classroom.sandbox import SourceLine
 from coursekit import check_runner
 
 FOLDER = Path(__file__).parents[1] / "classroom" / "hostile"
@@ -50,7 +50,7 @@ def all_attacks() -> list[Attack]:
     return found
 
 
-def verdict_on(place: Place, source: str):
+def verdict_on(place: SourceLine, source: str):
     exercise = check_runner.find_exercise(NUMBER)
     return check_runner.run_check(exercise, place.load_cell_function(source, NAME), NAME)
 

@@ -1,4 +1,4 @@
-"""In a sandbox's place, for answers that the tests have written: they run in this process."""
+"""A stand-in for a sandbox, for answers that the tests have written: they run in this process."""
 
 import shutil
 import tempfile
@@ -7,11 +7,11 @@ from pathlib import Path
 
 from coursekit.labs import ROOT, Lab, LabFunction
 
-JUDGED = "judged.txt"  # in the folder of `PlaceOpener`: a line for each answer that was tried
+JUDGED = "judged.txt"  # in the folder of `SandboxOpener`: a line for each answer that was tried
 
 
-class LocalPlace:
-    """Gives answers as a `Place` does. `files` are laid over the labs as they are handed out."""
+class LocalSandbox:
+    """A sandbox in this process; `files` are laid over the labs as they are handed out."""
 
     is_lost = False
 
@@ -37,17 +37,17 @@ class LocalPlace:
         shutil.rmtree(self.folder)
 
 
-class PlaceOpener:
+class SandboxOpener:
     """Opens such places, and notes each answer in a file; an answer may take `seconds`."""
 
     def __init__(self, folder: Path, seconds=0.0):
         self.folder, self.seconds = folder, seconds
 
     def __call__(self, files):
-        return AnswerLogPlace(files, self)
+        return AnswerLogSandbox(files, self)
 
 
-class AnswerLogPlace(LocalPlace):
+class AnswerLogSandbox(LocalSandbox):
     def __init__(self, files, counting):
         super().__init__(files, counting.folder)
         self.counting = counting

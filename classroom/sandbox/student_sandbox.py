@@ -1,4 +1,4 @@
-"""The sandbox of one student's answers, `Place`."""
+"""The sandbox of one student's answers, `StudentSandbox`."""
 
 from types import ModuleType
 
@@ -31,7 +31,7 @@ class SandboxConnection(Connection):
         self.last_words += self.walled.read_output()
 
 
-class Place:
+class StudentSandbox:
     """The sandbox of one student. If it dies or hangs, the next answer gets a new one.
 
     files      the student's files, by their paths in the course: {"labs/ring.py": b"…"}
