@@ -88,11 +88,6 @@ def path(seen) -> list[tuple[float, float]]:
     return [(s["values"]["w1"], s["values"]["w2"]) for s in moments]
 
 
-def loss_of_both(w1, w2, b=START["b"]):
-    """Return the sum of both houses' losses, at any weights."""
-    return sum((x1 * w1 + x2 * w2 + b - price) ** 2 for x1, x2, price in HOUSES)
-
-
 # ---- Eight invented houses, without b ---
 
 

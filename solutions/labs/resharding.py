@@ -139,11 +139,6 @@ def second_half(folder, load, text, *settings) -> torch.Tensor:
     return train(engine, model, text, range(STEPS, 2 * STEPS))
 
 
-def read_of(folder, *settings) -> int:
-    """Return how many bytes of tensors this rank reads to load."""
-    return load_parts(start(*settings)[0], folder)
-
-
 def program(text) -> float:
     """Return how far the weights of one go are from those with a checkpoint in between."""
     from pedagogy_lib import relative_gap

@@ -145,8 +145,9 @@ def compare(text) -> tuple[str, float]:
     told = (
         f"by hand, {STEPS} steps: loss of rank 0 from {losses[0]:.2f} to {losses[-1]:.2f}\n"
         f"largest difference to DistributedDataParallel's weights: {gap:.1e} of the largest one"
-        + ("" if gap < rounding(steps=STEPS) else "\nThat is not the same: see 3.2 and 3.3.")
     )
+    if gap >= rounding(steps=STEPS):
+        told += "\nThat is not the same: see 3.2 and 3.3."
     return told, gap
 
 
