@@ -95,6 +95,13 @@ def chapters() -> dict[str, Chapter]:
     Raises  WrongInput where a chapter.toml is missing or wrong
     """
     found = [read_chapter(folder / "chapter.toml") for folder in sorted(FOLDER.glob("ch*"))]
+    names = [name for chapter in found for name in chapter.exercises]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    need(not twice, f"two chapters list an exercise {', '.join(twice)}; give one another name")
+    every = [part for chapter in found for part in chapter.parts]
+    for part in every:
+        unknown = sorted({*part.prerequisites} - {one.name for one in every})
+        need(not unknown, f"part {part.stem} needs [{'], ['.join(unknown)}], which does not exist")
     return {chapter.number: chapter for chapter in found}
 
 
@@ -150,11 +157,8 @@ def read_chapter(path: Path) -> Chapter:
     stems = [part.stem for part in its]
     sources = sorted(source.stem for source in path.parent.glob("[0-9]*.py"))
     is_source = (FOLDER / "course.toml").exists()  # a handout has neither this nor all files
-    need(
-        stems == sources or not is_source,
-        f"{short(path)} lists the parts {', '.join(stems)}; their sources, in order, are "
-        f"{', '.join(sources)}",
-    )
+    if is_source:
+        need_equal_stems(stems, sources, short(path))
     names = [name for part in its for name in part.exercises]
     twice = sorted({name for name in names if names.count(name) > 1})
     need(not twice, f"{short(path)} lists the exercise {', '.join(twice)} twice")
@@ -168,6 +172,14 @@ def read_chapter(path: Path) -> Chapter:
     need(not more, f"{short(path)} does not list the exercise {', '.join(more)}")
     need("title" in told, f"{short(path)} has no title")
     return Chapter(number, told["title"], path.parent, its)
+
+
+def need_equal_stems(listed: list[str], sources: list[str], path: str):
+    """Raise WrongInput unless a chapter.toml lists the parts of its folder, in their order."""
+    missing, more = sorted({*listed} - {*sources}), sorted({*sources} - {*listed})
+    need(not missing, f"{path} lists the part {', '.join(missing)}, and there is no source of it")
+    need(not more, f"{path} does not list the part {', '.join(more)}")
+    need(listed == sources, f"{path} has to list its parts in this order: {', '.join(sources)}")
 
 
 def read_part(chapter: str, entry: dict, path: Path) -> Part:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from pedagogy_lib.basics.errors import WrongInput, need
-from pedagogy_lib.basics.places import where_is
+from pedagogy_lib.basics.source_lines import where_is
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import brief, format_count
 from pedagogy_lib.ranks.output import Progress
@@ -122,16 +122,16 @@ def find_mistake(exercise, answer, found, progress) -> Wrong | None:
         wrong = fault_below(exercise, answer) or wrong
         return Wrong(wrong.case, insert_numbers(wrong.what), insert_numbers(wrong.why))
     except Endless as endless:
-        what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.place}"
+        what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.source_line}"
         why = getattr(exercise, "slow", "") or "a loop that never ends?"
         return Wrong("your function", what, insert_numbers(why))
     except AnswerProcessFailed as ended:
         return Wrong("your function", ended.what, ended.why)
     except (Exception, SystemExit) as error:
-        place = where_raised(error)
-        if place is None:
+        source_line = where_raised(error)
+        if source_line is None:
             raise  # not the learner's fault
-        what = f"it raised {type(error).__name__}: {error}\n  at {place}"
+        what = f"it raised {type(error).__name__}: {error}\n  at {source_line}"
         return Wrong("your function", what)
     return None
 
@@ -166,6 +166,10 @@ def function_below(answer, exercise, needed):
 
 
 def find_exercise(number: str) -> Exercise:
+    """Return the exercise with a number such as "2.10", which may have zeros in front: "02.10".
+
+    Raises  WrongInput for a number that does not exist or has no quotes
+    """
     quoted = 'write the number of an exercise in quotes, as in check("2.10")'
     need(not isinstance(number, float), f"{quoted}: without them it is 2.1")
     need(isinstance(number, str), f"{quoted}, not {brief(number)}")

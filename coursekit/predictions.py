@@ -30,7 +30,9 @@ def predict(question: str, unit: str) -> "Prediction":
     """Ask the learner for a number, and go on at once: nothing waits for the answer.
 
     Where nobody can answer (tests, reports), only the question is shown.
-    Raises  LaunchError if the question or the unit is not a text
+    Returns  a `Prediction`: its `.value` is the number, or None as long as there is none, and
+             `.compare(theory, measured)` draws it next to these two, in the same unit
+    Raises   LaunchError if the question or the unit is not a text
     """
     for name, given in {"question": question, "unit": unit}.items():
         need(isinstance(given, str), f"predict() takes a {name} in words, not {brief(given)}")

@@ -55,7 +55,10 @@ def judge_in_process(folder, asked, way) -> dict:
 
 
 def ask_judge(question, seconds) -> tuple[list, str]:
-    """Return the lines that the judging prints, and how it ended."""
+    """Return the JSON values that the judging has printed, one per line, and how it ended.
+
+    A last line that was cut off, because the judging was killed or took too long, is dropped.
+    """
     command = [sys.executable, "-m", "classroom.lms.judge_server", json.dumps(question)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=seconds)

@@ -17,7 +17,7 @@ from coursekit.answers.remote_answer import AnswerProcessFailed, RemoteAnswer
 
 MOST_REPLY_BYTES = 256 * 2**20
 MOST_CONTAINERS = 1_000_000  # lists and dicts in a reply: as objects they take far more memory
-MOST_OF_A_PLACE = 400  # characters
+MOST_OF_A_LINE = 400  # characters
 MOST_PRINTED = 20_000  # characters, of an answer
 PART = 1 << 16
 END_SECONDS = 10.0  # for the processes of an answer to end
@@ -99,9 +99,9 @@ class Connection:
     def value_of(self, reply):
         try:
             if "endless" in reply:
-                seconds, place = reply["endless"]
-                place = str(place)[:MOST_OF_A_PLACE]
-                what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
+                seconds, source_line = reply["endless"]
+                source_line = str(source_line)[:MOST_OF_A_LINE]
+                what = f"it still runs after {float(seconds):.0f} s\n  at {source_line}"
                 error = AnswerProcessFailed(what, "a loop that never ends?")
             elif "error" in reply:
                 error = rebuild_value(reply["error"])

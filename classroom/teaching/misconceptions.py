@@ -104,7 +104,7 @@ def constants(number: str) -> list[str]:
     in_order = [folder / name for name in ("cases.py", "truth.py", "check.py")]
     others = sorted(set(folder.glob("*.py")) - {*in_order, folder / "answers.py"})
     own = [path for path in [*in_order, *others] if path.exists()]
-    return [node.value for path in [*own, *sorted(folder.parent.glob("*.py"))]
+    return [node.value for path in [*own, *sorted((folder.parent / "shared").glob("*.py"))]
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             and node.value[:1] != "," and len(node.value.split()) > 3

@@ -12,7 +12,12 @@ import threading
 import time
 
 from pedagogy_lib.basics.errors import Stopped
-from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_frame, steps_of_traceback
+from pedagogy_lib.ranks.call_stack import (
+    find_source_line,
+    is_library,
+    steps_of_frame,
+    steps_of_traceback,
+)
 
 LOOK_SECONDS = 0.5
 # For all calls of an answer in one check together; those of a right answer take milliseconds.
@@ -24,9 +29,9 @@ KEPT_CHARACTERS = 20_000  # of an answer's output
 class Endless(BaseException):
     """An error for an answer that runs too long; no `except Exception` in the answer catches it."""
 
-    def __init__(self, seconds, place):
-        super().__init__(seconds, place)
-        self.seconds, self.place = seconds, place
+    def __init__(self, seconds, source_line):
+        super().__init__(seconds, source_line)
+        self.seconds, self.source_line = seconds, source_line
 
 
 class OutputCapture(io.TextIOBase):
@@ -72,10 +77,10 @@ def watch_answer(progress, is_here=True):
 
 
 def describe_interrupt(steps) -> str:
-    place = place_of(steps)
-    if place is None or is_library(place.filename):
+    source_line = find_source_line(steps)
+    if source_line is None or is_library(source_line.filename):
         return "the check was stopped before its end: there is no verdict"
-    return f"the check was stopped in your answer, which was at\n  {place}"
+    return f"the check was stopped in your answer, which was at\n  {source_line}"
 
 
 @contextlib.contextmanager
@@ -119,7 +124,7 @@ class Look:
             self.seconds += now[0] - self.before[0]
             self.computed += now[1] - self.before[1]
             if self.computed > MOST_COMPUTING_SECONDS or self.seconds > MOST_SECONDS:
-                raise Endless(self.seconds, place_of(steps_of_frame(frame)))
+                raise Endless(self.seconds, find_source_line(steps_of_frame(frame)))
             self.progress.tick("your function runs")
         self.was_in_answer, self.before = is_in_answer, now
 

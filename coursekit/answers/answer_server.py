@@ -147,7 +147,7 @@ def answer_call(data, answers, printed) -> dict:
     except RecursionError as error:
         reply = {"error": parts_of(error), "deep": TOO_DEEP}
     except Endless as endless:
-        reply = {"endless": [endless.seconds, str(endless.place)]}
+        reply = {"endless": [endless.seconds, str(endless.source_line)]}
     except BaseException as error:  # an exit is an outcome, too
         reply = {"error": parts_of(error)}
     return reply | {"printed": printed.kept[before:], "lines": printed.lines}

@@ -8,7 +8,8 @@ import builtins
 import importlib
 
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError, WrongInput
-from pedagogy_lib.basics.places import SourceLine, short_path
+from pedagogy_lib.basics.places import short_path
+from pedagogy_lib.basics.source_lines import SourceLine
 
 # Errors of the course that are made of texts, {name: (its module, its attributes)}.
 OF_TEXTS = {
@@ -24,30 +25,30 @@ MOST_CHARACTERS = 20_000  # of a message
 def where_raised(error) -> SourceLine | None:
     """Return the learner's line that an error came from, in this process or in another one."""
     # Imported here: it imports torch.distributed, which a reader of texts does not need.
-    from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
+    from pedagogy_lib.ranks.call_stack import find_source_line, is_library, steps_of_traceback
 
-    if hasattr(error, "place_elsewhere"):
-        return error.place_elsewhere
-    place = place_of(steps_of_traceback(error.__traceback__))
-    return None if place is None or is_library(place.filename) else place
+    if hasattr(error, "line_elsewhere"):
+        return error.line_elsewhere
+    source_line = find_source_line(steps_of_traceback(error.__traceback__))
+    return None if source_line is None or is_library(source_line.filename) else source_line
 
 
 # ---- In the answer's process ----------------------------------------------------------------
 
 
 def parts_of_error(error) -> dict:
-    """Return the parts of an error that travel: names, texts and places."""
+    """Return the parts of an error that travel: names, texts and source lines."""
     kinds = [kind.__name__ for kind in type(error).__mro__]
     parts = {
         "kinds": kinds,
         "message": message_of(error),
-        "place": attach_source(where_raised(error)),
+        "source_line": attach_source(where_raised(error)),
     }
     if isinstance(error, RankError):
         cause = error.exception and parts_of_error(error.exception)
-        parts |= {"rank": error.rank, "cause": cause, "place": attach_source(error.place)}
+        parts |= {"rank": error.rank, "cause": cause, "source_line": attach_source(error.place)}
     if isinstance(error, HangError):
-        waits = {rank: attach_source(place) for rank, place in error.waits.items()}
+        waits = {rank: attach_source(source_line) for rank, source_line in error.waits.items()}
         parts |= {"waits": waits, "seconds": float(error.seconds), "advice": error.advice}
     if kinds[0] in OF_TEXTS:
         parts["texts"] = [str(getattr(error, name)) for name in OF_TEXTS[kinds[0]][1]]
@@ -63,15 +64,15 @@ def message_of(error) -> str:
     return said[:MOST_CHARACTERS]
 
 
-def attach_source(place):
-    """Return a place with the text of its line, because its reader does not have the file."""
-    if place is None or not place.line:
-        return place
+def attach_source(source_line):
+    """Return a source line with its text, because its reader does not have the file."""
+    if source_line is None or not source_line.line:
+        return source_line
     callers = tuple(
-        attach_source(one) if isinstance(one, SourceLine) else one for one in place.callers
+        attach_source(one) if isinstance(one, SourceLine) else one for one in source_line.callers
     )
-    short = short_path(place.filename)
-    return place._replace(filename=short, text=place.source(), callers=callers)
+    short = short_path(source_line.filename)
+    return source_line._replace(filename=short, text=source_line.source(), callers=callers)
 
 
 # ---- In the check's process -----------------------------------------------------------------
@@ -86,7 +87,7 @@ def rebuild_error(parts: dict) -> BaseException:
         texts = (str(one)[:MOST_CHARACTERS] for one in parts["texts"])
         return kind(*texts) if names else kind(message)
     if first == "HangError":
-        waits = {int(rank): place_or_none(place) for rank, place in parts["waits"].items()}
+        waits = {int(rank): source_line_or_none(one) for rank, one in parts["waits"].items()}
         advice = str(parts["advice"])[:MOST_CHARACTERS]
         return HangError(waits, float(parts["seconds"]), network=advice)
     if first == "RankError":
@@ -96,15 +97,15 @@ def rebuild_error(parts: dict) -> BaseException:
     return error_named(parts, message)
 
 
-def place_or_none(place) -> SourceLine | None:
-    return place if isinstance(place, SourceLine) else None
+def source_line_or_none(source_line) -> SourceLine | None:
+    return source_line if isinstance(source_line, SourceLine) else None
 
 
 def rank_error(parts, message) -> RankError:
     """Return a RankError, whose message is complete already."""
-    error = RankError(int(parts["rank"]), "", place=None)
+    error = RankError(int(parts["rank"]), "", source_line=None)
     error.args = (message,)
-    error.place = place_or_none(parts["place"])
+    error.place = source_line_or_none(parts["source_line"])
     error.exception = rebuild_error(parts["cause"]) if parts["cause"] else None
     return error
 
@@ -117,7 +118,7 @@ def error_named(parts, message) -> BaseException:
     namespace = {
         "__init__": lambda self, *args: None,
         "__str__": lambda self: message,
-        "place_elsewhere": place_or_none(parts["place"]),
+        "line_elsewhere": source_line_or_none(parts["source_line"]),
         "kinds_elsewhere": tuple(kinds),
     }
     return type(kinds[0], (base,), namespace)(message)

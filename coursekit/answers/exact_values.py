@@ -17,14 +17,14 @@ from functools import partial
 import numpy as np
 import torch
 
-from pedagogy_lib.basics.places import SourceLineElsewhere
+from pedagogy_lib.basics.source_lines import SourceLineElsewhere
 from pedagogy_lib.basics.units import brief
 
 from .exact_errors import parts_of_error, rebuild_error
 
 # Classes of the course that are sent field by field, and their modules.
 RECORDS = {
-    "SourceLine": "pedagogy_lib.basics.places",
+    "SourceLine": "pedagogy_lib.basics.source_lines",
     "Call": "pedagogy_lib.measuring.bytes_of_calls",
     "Flow": "pedagogy_lib.measuring.connections",
     "Use": "pedagogy_lib.measuring.uses",
@@ -33,7 +33,7 @@ RECORDS = {
     "CallFailure": "coursekit.kit.results",
     "CaseResult": "coursekit.kit.rank_trials",
 }
-MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; places
+MOST_OF_A_LINE, MOST_CALLERS = 400, 50  # characters; source lines
 MOST_ODD_KEYS = 1_000  # keys of a dict that are neither texts nor small whole numbers
 DTYPES = {
     str(value).removeprefix("torch."): value
@@ -198,14 +198,14 @@ def rebuild_tensor(parts):
 def rebuild_record(parts):
     name, *values = parts
     if name == "SourceLine":
-        return rebuild_place(*map(rebuild_value, values))
+        return rebuild_source_line(*map(rebuild_value, values))
     kind = getattr(importlib.import_module(RECORDS[name]), name)
     if name == "CallFailure":
         return kind.rebuild(rebuild_value(values[0]), str(values[1]))
     return kind(*map(rebuild_value, values))
 
 
-def rebuild_place(filename, line, *texts) -> SourceLineElsewhere:
+def rebuild_source_line(filename, line, *texts) -> SourceLineElsewhere:
     *texts, callers = texts
     if type(line) is not int:
         raise Unreadable(f"{brief(line, 60)} is no line")

@@ -28,7 +28,7 @@ from pedagogy_lib.basics.screen import VIEWS
 
 from ..chapters import insert_numbers
 from ..copies.working_copies import HANDOUT
-from .chapter_texts import chapters_page, expand_markers, join_punctuation
+from .chapter_texts import chapters_page, expand_markers, join_punctuation, need_parts_in_order
 from .record_inputs import digest_inputs
 from .record_pictures import find_cover, lighten_pictures
 from .views_of_parts import fresh_views
@@ -42,10 +42,9 @@ HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
 VIEWS_SECONDS = 600  # one cell may draw dozens of pictures: minutes on a busy machine
-# Kernels warn about connections that are not encrypted.
-ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
-# A commit that contains a build also changes files in these folders.
-SOURCES = (b"chapters/", b"coursekit/", b"pedagogy_lib/")
+ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}  # else kernels warn
+# A commit that contains a build changes files in these; one of a learner's answers does not.
+BUILT_FROM_OR_WITH = (b"chapters/", b"coursekit/", b"pedagogy_lib/", b"solutions/")
 WRITTEN = ".built.json"  # not part of the repository
 COURSE = "course"  # our metadata in a record: {"inputs": a digest of all that it was made from}
 
@@ -71,8 +70,13 @@ def source_of(stem: str) -> Path:
 
 
 def text_of(source: Path) -> str:
-    """Return the text of a part or a lab, with numbers in place of the names of exercises."""
-    return insert_numbers(source.read_text(encoding="utf-8"))
+    """Return the text of a part or a lab, with numbers in place of the names of exercises.
+
+    Raises  WrongInput if a mark of an answer is missing
+    """
+    text = source.read_text(encoding="utf-8")
+    need(text.count(BEGIN) == text.count(END), f"{source.name}: each `{BEGIN}` needs its `{END}`")
+    return insert_numbers(text)
 
 
 def record_of(source: Path) -> Path:
@@ -82,8 +86,6 @@ def record_of(source: Path) -> Path:
 
 def insert_holes(text: str) -> str:
     """Return the learner's version of a source text, with a hole in place of every answer."""
-    if text.count(BEGIN) != text.count(END):
-        raise ValueError(f"every `{BEGIN}` needs its `{END}`")
     return ANSWER.sub(hole_for, text)
 
 
@@ -221,6 +223,7 @@ def build(force=False, execute_changed=True):
     """
     need_course(ROOT / "chapters")
     need(not (ROOT / HANDOUT).exists(), "a handout has no sources to build from")
+    need_parts_in_order(sources())
     written = read_written()
     for target, text in build_texts().items():
         name = str(target.relative_to(ROOT))
@@ -271,7 +274,8 @@ def digest_of(path) -> str:
 def is_ours(path, written: str | None) -> bool:
     """Return whether a build has made a file as it is: the last one here, or one that was pulled.
 
-    A commit that contains a build also changes the sources; one of a learner's answers does not.
+    A commit that contains a build also changes the sources or what is solved; one of a learner's
+    answers does not.
     """
     if written is not None and digest_of(path) == written:
         return True
@@ -279,7 +283,7 @@ def is_ours(path, written: str | None) -> bool:
     if git("show", f"HEAD:./{name}") != path.read_bytes():
         return False
     changed = git("log", "-1", "--full-diff", "--name-only", "--relative", "--format=", "--", name)
-    return any(line.startswith(SOURCES) for line in changed.split(b"\n"))
+    return any(line.startswith(BUILT_FROM_OR_WITH) for line in changed.split(b"\n"))
 
 
 def git(*words) -> bytes:

@@ -5,16 +5,20 @@ A marker is used in a Markdown cell: {{title}}, {{takes}}, {{next}}, {{questions
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from textwrap import fill as wrap
 
 from pedagogy_lib.basics.errors import need
 from pedagogy_lib.basics.units import format_count
 
-from ..chapters import MARKER, NAMED, Part, course, insert_numbers, parts
+from ..chapters import MARKER, NAMED, Part, course, exercise_numbers, insert_numbers, parts
 
 WIDTH = 98
 LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
 END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
+HEADING = re.compile(r"^# ### Exercise \{\{(\w+)\}\}", re.MULTILINE)
+CALL = re.compile(r'\bcheck\(\s*"\{\{(\w+)\}\}"')
+COVER = re.compile(r'^# %%.*tags=\[[^\]]*"cover"', re.MULTILINE)
 HEAD = """# The chapters
 
 Written by `make build` from `chapters/`. Each link leads to a solved and executed notebook.
@@ -32,6 +36,29 @@ Minutes: to read and run, and for the exercises.
 | | you write | and measure | minutes |
 |---|---|---|---|
 """
+
+
+def need_parts_in_order(sources: list[Path]):
+    """Raise WrongInput unless parts' sources have covers, and the exercises of chapter.toml."""
+    for source in sources:
+        need_part_in_order(source)
+
+
+def need_part_in_order(source: Path):
+    text = source.read_text(encoding="utf-8")
+    headings = tuple(HEADING.findall(text))
+    listed = next(part.exercises for part in parts().values() if part.stem == source.stem)
+    need(
+        headings == listed,
+        f"{source.name} has headings `### Exercise {{{{name}}}} · Title` with the names "
+        f"{', '.join(headings) or 'none'}; chapter.toml lists {', '.join(listed) or 'none'}",
+    )
+    unknown = sorted({*CALL.findall(text)} - exercise_numbers().keys())
+    need(not unknown, f"{source.name} checks {', '.join(unknown)}, which no chapter.toml lists")
+    need(
+        COVER.search(text),
+        f"{source.name} has no cell with the tag `cover`, whose picture it needs",
+    )
 
 
 def expand_markers(text: str, stem: str) -> str:

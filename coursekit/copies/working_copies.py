@@ -76,12 +76,12 @@ def try_renew(source: Path, work: Path) -> str:
         if path.is_dir():
             return f"{path.relative_to(work.parent)} is a folder: move it away to get {source.name}"
     try:
-        return renew(source, work)
+        return renew_copy(source, work)
     except OSError as error:
         return f"{work.name}/{source.name} could not be renewed ({error.strerror or error})"
 
 
-def renew(source: Path, work: Path) -> str:
+def renew_copy(source: Path, work: Path) -> str:
     """Bring one copy up to date; return a sentence if the learner has to choose."""
     copy, original = work / source.name, work / ORIGINALS / source.name
     is_known = original.exists() and original.read_bytes() == source.read_bytes()

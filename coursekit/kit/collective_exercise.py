@@ -106,12 +106,12 @@ def run_rank_trial(answer, group, case, task) -> tuple[list, list | None, tuple]
     """Return a rank's tensors after a trial, its lists if they hold others, and what has moved."""
     tensors = task.inputs(dist.get_rank(group), case)
     given = list(tensors)
-    places = [x.data_ptr() for x in given]
+    addresses = [x.data_ptr() for x in given]
     dist.barrier(group)
     with measure_answer(), Requests() as requests:
         listed = task.call(answer, tensors, case, group)
     requests.need_waited()
-    moved = MOVED if [x.data_ptr() for x in given] != places else ()
+    moved = MOVED if [x.data_ptr() for x in given] != addresses else ()
     if listed is not None and not are_the_same_tensors(given, listed):
         moved = LIST_CHANGED
     has_others = listed is not None and list(map(id, listed)) != list(map(id, tensors))
@@ -140,7 +140,7 @@ def are_the_same_tensors(given, listed) -> bool:
 
 
 @dataclass
-class Trial:
+class CollectiveTrial:
     """The result of a case, by place in the group: lists of tensors, calls, bytes.
 
     right  takes all ranks' tensors before, a place and the case; see `Collective.truth`
@@ -168,7 +168,7 @@ class Trial:
         return [call for call in self.calls[place] if call.name == "send"]
 
 
-def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", errors=()):
+def yield_trials(task, right, answer, cases, explain_hang=lambda case, error: "", errors=()):
     """Yield the trial of each case; raise `Wrong` at the first that fails.
 
     explain_hang  takes the case and the HangError, and returns the diagnosis
@@ -189,7 +189,7 @@ def run_trials(task, right, answer, cases, explain_hang=lambda case, error: "", 
         after, others, moved = map(list, zip(*found.values))
         listed = [own if of_list is None else of_list for own, of_list in zip(after, others)]
         before = [task.inputs(place, found.case) for place in range(found.case.n)]
-        yield Trial(
+        yield CollectiveTrial(
             task, right, found.case, before, after, listed, moved,
             found.calls, found.sent_bytes, found.received_bytes,
         )  # fmt: skip
@@ -201,7 +201,7 @@ class Collective:
 
     truth      takes all ranks' tensors before, a place in the group and the case; returns the
                tensors that the rank should have afterwards, with None for anything
-    diagnoses  each takes a `Trial` whose numbers are wrong, and returns the reason, or ""
+    diagnoses  each takes a `CollectiveTrial` whose numbers are wrong, and returns the reason, or ""
     large      cases whose cost is examined
     need_cost  takes the trial of such a case; raises `Wrong`, or returns a line about its cost
     errors     {words of an error: what they mean in this exercise}
@@ -229,7 +229,9 @@ class Collective:
     def trials(self, answer):
         """Yield the trial of each case, in order; raise `Wrong` where an answer fails."""
         everything = [*self.cases, *self.large]
-        return run_trials(self.task, self.truth, answer, everything, self.explain_hang, self.errors)
+        return yield_trials(
+            self.task, self.truth, answer, everything, self.explain_hang, self.errors
+        )
 
     def judge(self, trial) -> str:
         """Return a line about a right trial; raise `Wrong` for a wrong one."""

@@ -142,7 +142,7 @@ class RankExercise:
         In a group, they may have another reason: see `rank_trials.explain_failure`.
         """
         if isinstance(error, HangError):
-            if any(place and not place.operation for place in error.waits.values()):
+            if any(line and not line.operation for line in error.waits.values()):
                 return TOO_LONG
         elif "gloo" not in str(error):
             return ""

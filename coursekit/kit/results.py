@@ -9,9 +9,9 @@ from typing import NamedTuple
 import torch
 
 from pedagogy_lib.basics.closeness import close, close_in_float32
-from pedagogy_lib.basics.places import SourceLine
+from pedagogy_lib.basics.source_lines import SourceLine
 from pedagogy_lib.basics.units import brief
-from pedagogy_lib.ranks.call_stack import is_library, place_of, steps_of_traceback
+from pedagogy_lib.ranks.call_stack import find_source_line, is_library, steps_of_traceback
 
 from ..answers.exact_errors import where_raised
 from ..answers.remote_answer import call_next_to_answer
@@ -33,8 +33,8 @@ class CallFailure:
 
     def __init__(self, error):
         self.error = error
-        place = where_raised(error)
-        at = "" if place is None else f"\n  at {place}"
+        source_line = where_raised(error)
+        at = "" if source_line is None else f"\n  at {source_line}"
         message = EXIT if isinstance(error, SystemExit) else error
         self.text = f"{type(error).__name__}: {message}{at}"
 
@@ -142,14 +142,14 @@ class Outcome(NamedTuple):
     value: object = None
     error: str = ""  # its type
     message: str = ""
-    place: SourceLine | None = None
+    source_line: SourceLine | None = None
     kinds: tuple[str, ...] = ()  # its type and the base classes
 
     def __str__(self):
         if not self.error:
             return f"it gave {self.value!r:.60}"
-        is_known = self.place is not None and not is_library(self.place.filename)
-        at = f"\n  at {self.place}" if is_known else ""  # a library's own lines say nothing
+        is_known = self.source_line is not None and not is_library(self.source_line.filename)
+        at = f"\n  at {self.source_line}" if is_known else ""  # a library's own lines say nothing
         message = EXIT if self.error == "SystemExit" else self.message
         return f"it raised {self.error}: {message}{at}"
 
@@ -165,9 +165,9 @@ def outcome_here(answer, args, kwargs) -> Outcome:
     except Rejection:  # a check says that it cannot go on
         raise
     except (Exception, SystemExit) as error:  # exit() would end the kernel
-        place = place_of(steps_of_traceback(error.__traceback__))
+        source_line = find_source_line(steps_of_traceback(error.__traceback__))
         kinds = tuple(kind.__name__ for kind in type(error).__mro__)
-        return Outcome(None, kinds[0], str(error), place, kinds)
+        return Outcome(None, kinds[0], str(error), source_line, kinds)
 
 
 def outcome_and_arguments(answer, *args) -> tuple[Outcome, list]:

@@ -54,7 +54,7 @@ class WarmExercise(RankExercise):
     warm: bool = True
 
     def why_lost(self, case, error) -> str:
-        """Return the diagnosis of a hang, but not `lost`: alone, a rank waits for no other."""
+        """Return the diagnosis of a hang, but not `on_hang`: alone, a rank waits for no other."""
         why = super().why_lost(case, error)
         return "" if why == self.on_hang else why
 

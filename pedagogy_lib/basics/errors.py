@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 
 from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
-from .places import SourceLine
 from .screen import is_notebook
+from .source_lines import SourceLine
 from .text_wrap import wrap
 
 MOST_TOLD = 8  # failed ranks that are reported in addition to the first
@@ -69,19 +69,19 @@ class RankError(LaunchError):
         place: the learner's line; None if it is not known, as for a killed rank.
     """
 
-    def __init__(self, rank, what, exception=None, place=None, lost=None, own=None, who=""):
+    def __init__(self, rank, what, exception=None, source_line=None, lost=None, own=None, who=""):
         """Compose the message.
 
-        lost  {rank: place} of the ranks that lost a neighbour after this failure
-        own   {rank: (what, place)} of the other ranks that failed on their own
+        lost  {rank: source line} of the ranks that lost a neighbour after this failure
+        own   {rank: (what, source line)} of the other ranks that failed on their own
         """
-        self.rank, self.exception, self.place = rank, exception, place
+        self.rank, self.exception, self.place = rank, exception, source_line
         lines = [f"{who or f'rank {rank}'} {what}"]
-        if place is not None:
-            tells_more = place.operation not in ("", "backward")
-            shown = place if tells_more else place._replace(call="")
-            lines += [f"  at {place}", *(f"      {more}" for more in shown.list_details())]
-        lines += own_errors(own or {}, (what, place))
+        if source_line is not None:
+            tells_more = source_line.operation not in ("", "backward")
+            shown = source_line if tells_more else source_line._replace(call="")
+            lines += [f"  at {source_line}", *(f"      {more}" for more in shown.list_details())]
+        lines += own_errors(own or {}, (what, source_line))
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:
             lines += ["after it, and perhaps because of it, others failed:", describe(lost)]
@@ -91,19 +91,19 @@ class RankError(LaunchError):
 def own_errors(failures, first) -> list[str]:
     """List what other ranks raised on their own, each with its line unless already reported.
 
-    failures  {rank: (what, place)}
-    first     what the first rank raised, and its place
+    failures  {rank: (what, source line)}
+    first     what the first rank raised, and its source line
     """
     alike = [rank for rank, failure in sorted(failures.items()) if failure == first]
     failures = {rank: failure for rank, failure in failures.items() if rank not in alike}
     lines = [f"{ranks_text(alike)} failed in the same way"] * bool(alike)
     if not failures:
         return lines
-    known_place = first[1]
+    known_line = first[1]
     lines.append("other ranks failed too, each with an error of its own:")
-    for rank, (what, place) in sorted(failures.items())[:MOST_TOLD]:
+    for rank, (what, source_line) in sorted(failures.items())[:MOST_TOLD]:
         lines.append(f"  rank {rank} {what.splitlines()[0][:MOST_CHARACTERS]}")
-        lines += [f"    at {place}"] * (place not in (None, known_place))
+        lines += [f"    at {source_line}"] * (source_line not in (None, known_line))
     more = len(failures) - MOST_TOLD
     return lines + [f"  … and {more} more"] * (more > 0)
 
@@ -129,7 +129,7 @@ class HangError(LaunchError):
 
     def places(self) -> str:
         """Return the message without advice: which ranks had returned, where the others were."""
-        done = sum(has_returned(place) for place in self.waits.values())
+        done = sum(has_returned(source_line) for source_line in self.waits.values())
         return (
             f"after {self.seconds:g} s, {done} of {len(self.waits)} ranks had returned. "
             f"Where each rank was:\n{describe(self.waits)}"

@@ -1,8 +1,8 @@
-"""Diagnosis of a hang: the mistake that the places of all ranks point to."""
+"""Diagnosis of a hang: the mistake that the source lines of all ranks point to."""
 
 import re
 
-from .places import (
+from .source_lines import (
     FOR_A_THREAD,
     LOST,
     MEETING,
@@ -101,18 +101,19 @@ THE_SAME_CALL = (
 
 
 def diagnosis(waits: dict[int, SourceLine | None], world_size: int) -> str:
-    """Diagnose the mistake from the places of all ranks of a group, taken together."""
-    for rank, place in waits.items():
-        for in_group, peer in PEER.findall(place.call if place is not None else ""):
-            ranks = GROUP.findall(place.call) if in_group else []  # dst= is a rank of the world
+    """Diagnose the mistake from the source lines of all ranks of a group, taken together."""
+    for rank, source_line in waits.items():
+        call = source_line.call if source_line is not None else ""
+        for in_group, peer in PEER.findall(call):
+            ranks = GROUP.findall(call) if in_group else []  # dst= is a rank of the world
             of_group = len(ranks[0].split(",")) if ranks else len(waits)
             size = of_group if in_group else world_size
             if not 0 <= int(peer) < size:
                 sentence = NO_SUCH_MEMBER if ranks else NO_SUCH_RANK
                 return sentence.format(f"Rank {rank}", peer, size - 1)
     at = {}  # {operation: the ranks that are in it}
-    for rank, place in waits.items():
-        at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)
+    for rank, source_line in waits.items():
+        at.setdefault(TRAVELLING if source_line is None else source_line.operation, []).append(rank)
     returned = at.pop(TRAVELLING, [])
     operations = at.keys()
     for operation in (one for one in OUTSIDE if one in operations):
@@ -142,8 +143,8 @@ def is_general(advice) -> bool:
     )
 
 
-def has_returned(place: SourceLine | None) -> bool:
-    return place is None or place.operation == TRAVELLING
+def has_returned(source_line: SourceLine | None) -> bool:
+    return source_line is None or source_line.operation == TRAVELLING
 
 
 def ranks_text(ranks) -> str:
@@ -154,14 +155,15 @@ def subject(ranks) -> str:
     return ranks_text(ranks).capitalize() + (" is" if len(ranks) == 1 else " are")
 
 
-def describe(places: dict[int, SourceLine | None]) -> str:
-    """Describe each group of ranks at the same place in one line, followed by its details."""
+def describe(source_lines: dict[int, SourceLine | None]) -> str:
+    """Describe each group of ranks at the same source line in one line, followed by its details."""
     at = {}
-    for rank, place in sorted(places.items()):
-        at.setdefault(place, []).append(rank)
+    for rank, source_line in sorted(source_lines.items()):
+        at.setdefault(source_line, []).append(rank)
     lines = []
-    for place, ranks in at.items():
+    for source_line, ranks in at.items():
         returned = "has returned" if len(ranks) == 1 else "have returned"
-        lines.append(f"  {ranks_text(ranks)}: {place or returned}")
-        lines += [f"      {more}" for more in (place.list_details() if place is not None else ())]
+        lines.append(f"  {ranks_text(ranks)}: {source_line or returned}")
+        details = source_line.list_details() if source_line is not None else ()
+        lines += [f"      {more}" for more in details]
     return "\n".join(lines)

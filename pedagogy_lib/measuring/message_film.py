@@ -28,7 +28,13 @@ class Film:
 
 @contextlib.contextmanager
 def film(x: torch.Tensor):
-    """Record in a `Film` what messages do to `x`, inside a rank: `with film(x) as seen:`."""
+    """Record in a `Film` what messages do to `x`, inside a rank: `with film(x) as seen:`.
+
+    The film has one frame when each message of this rank begins to leave, and one at the end; it is
+    complete after the block. Only send, recv, isend and irecv count, not collectives.
+    x  a contiguous tensor; messages are contiguous views of it, or other tensors. This is not
+       checked: `moves` counts positions in memory, which are indices of elements only then
+    """
     seen, coming, real_isend, real_irecv = Film(), {}, dist.isend, dist.irecv
 
     def frame():

@@ -25,13 +25,18 @@ _recorder = None
 def measure(label: str, memory: bool = True, wire: bool = True):
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
-    The figures of all ranks are in `run[label]` afterwards. If a label is used several times, bytes
-    and seconds add up, and the highest peak counts. If a block contains blocks of its own label,
-    only the outermost counts.
+    The figures of all ranks are in `run[label]` afterwards: `.seconds[rank]`, `.sent_bytes[rank]`
+    and so on, and `.peak_bytes[rank]` is {kind: bytes, …, "total": bytes}, or None. Each kind has
+    its own peak, and "total" is the highest sum, so the kinds may add up to more. If a label is
+    used several times, bytes and seconds add up, and the highest peak counts. If a block contains
+    blocks of its own label, only the outermost counts.
 
     memory   follow every tensor of this thread (10 to 100 µs per operation). `False` leaves that
              out, for blocks of very many small operations and for `torch.func` transforms, which do
              not allow it; where bytes are measured, there are then no `peak_bytes` and no `calls`
+    wire     read the counters of all connections when the block begins and ends. `False` leaves
+             that out, for blocks of microseconds; where bytes are measured, `sent_bytes` and
+             `received_bytes` are then 0
     Raises   LaunchError outside a launch, and for a label that is no text
     """
     if _recorder is None:

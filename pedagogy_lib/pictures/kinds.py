@@ -5,6 +5,7 @@ from ..measuring.memory_log import KINDS
 
 
 def need_kinds(kinds):
+    """Raise WrongInput unless each is one of `KINDS` or "total"."""
     unknown = sorted(map(str, {*kinds} - {*KINDS, "total"}))
     need(not unknown, f"there are no such kinds as {unknown}: use {', '.join(KINDS)}")
 

@@ -22,7 +22,9 @@ from .style import COLORS, Picture, new_figure, use_course_style
 def plot_memory(run, label, ranks=None, title="") -> Picture:
     """Plot live tensor memory by kind over time, in the first use of an outermost block.
 
-    ranks  the ranks to draw, one row each; by default the first four
+    ranks   the ranks to draw, one row each; by default the first four
+    Raises  LaunchError if `run` is not a whole run, or the block has no memory over time on these
+            ranks: it is inside another block, or was measured with memory=False
     """
     need_run(run, 'plot_memory(run, "label")')
     ranks = list(range(min(run.world_size, 4)) if ranks is None else ranks)
@@ -68,6 +70,8 @@ def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture
 
     predicted  {kind: bytes} for every rank, each drawn as an outline around its share
     outline    the legend's name for these outlines, if they are no theory, such as "a full copy"
+    Raises     LaunchError if `run` is not a whole run, `predicted` is no dict or has unknown kinds,
+               or the block was measured with memory=False
     """
     need_run(run, 'plot_peak(run, "label")')
     predicted = predicted or {}

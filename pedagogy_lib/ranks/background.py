@@ -15,9 +15,13 @@ LOOK_SECONDS = 0.1
 def begin(fn, *args, **settings) -> "BackgroundLaunch":
     """Begin a launch and return at once: `begin(step, machines=Machines(2)).result()`.
 
-    It takes the arguments of `launch`. While it runs, `running.unplug(1)` pulls the cable of a
-    machine; `plug`, `slow`, `split`, `join` and `kill` do what they say. `running.result()` waits
-    for the `Run` and raises what `launch` would; `running.stop()` ends it.
+    It takes the arguments of `launch`. While it runs, no other launch can.
+
+    Returns  a `BackgroundLaunch`, `running`: `running.result()` waits for the `Run` and raises what
+             `launch` would; `running.stop()` ends it; `running.is_done` tells whether it has ended.
+             On machines, `running.unplug(1)` pulls the cable of machine 1 at once; `plug`, `slow`,
+             `split`, `join` and `kill` do what they say
+    Raises   LaunchError for arguments that make no sense, and in a program of torchrun
     """
     need_function(fn, "begin")
     if is_torchrun_launched():

@@ -1,4 +1,4 @@
-"""The place where a rank is: the learner's own line, and the library call that it makes."""
+"""The source line where a rank is: the learner's own, with the library call that it makes."""
 
 import contextlib
 import linecache
@@ -11,7 +11,8 @@ import threading
 import torch
 import torch.distributed as dist
 
-from ..basics.places import FOR_A_THREAD, PUBLISHED, SourceLine
+from ..basics.places import PUBLISHED
+from ..basics.source_lines import FOR_A_THREAD, SourceLine
 from ..basics.units import format_count
 
 _PATHS = sysconfig.get_paths()
@@ -28,7 +29,7 @@ LIBRARY_FOLDERS = tuple(
         PUBLISHED / "classroom",  # the grading
     )
 )
-MOST_CALLERS = 4  # shown for one place
+MOST_CALLERS = 4  # shown for one source line
 DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
 
 
@@ -44,32 +45,33 @@ def real_path(filename: str) -> str:
         return filename
 
 
-def place_now(block="") -> SourceLine | None:
-    """Return the place of the main thread, or of the learner's thread that the main one awaits.
+def find_current_line(block="") -> SourceLine | None:
+    """Return the line of the main thread, or of the learner's thread that the main one awaits.
 
     block  the label of the innermost `measure` that is open in the main thread
     """
     frames = sys._current_frames()
     del frames[threading.get_ident()]  # the thread that asks
-    main = place_of_thread(frames.pop(threading.main_thread().ident), block)
+    main = find_line_of_thread(frames.pop(threading.main_thread().ident), block)
     if main is None or main.operation != FOR_A_THREAD:
         return main
-    others = [place_of_thread(frame) for frame in frames.values()]
-    others = [place for place in others if place is not None and not is_library(place.filename)]
-    at_work = [place for place in others if place.operation != FOR_A_THREAD]
-    return max(at_work, key=lambda place: bool(place.operation), default=main)
+    others = [find_line_of_thread(frame) for frame in frames.values()]
+    others = [one for one in others if one is not None and not is_library(one.filename)]
+    at_work = [one for one in others if one.operation != FOR_A_THREAD]
+    return max(at_work, key=lambda one: bool(one.operation), default=main)
 
 
-def place_of_thread(frame, block="") -> SourceLine | None:
+def find_line_of_thread(frame, block="") -> SourceLine | None:
     """Return the learner's innermost line in a thread whose innermost frame is `frame`."""
-    place = place_of(steps_of_frame(frame), block)
+    source_line = find_source_line(steps_of_frame(frame), block)
     module = str(frame.f_globals.get("__name__")).partition(".")[0]
-    if place is None or place.operation or module not in ("threading", "queue", "concurrent"):
-        return place
-    return place._replace(operation=FOR_A_THREAD)
+    waits = module in ("threading", "queue", "concurrent")
+    if source_line is None or source_line.operation or not waits:
+        return source_line
+    return source_line._replace(operation=FOR_A_THREAD)
 
 
-def place_of(steps, block="") -> SourceLine | None:
+def find_source_line(steps, block="") -> SourceLine | None:
     """Return the learner's innermost line in a stack, with its callers and its library call.
 
     A function with a local variable `__tracebackhide__` is a helper, as for pytest and IPython, so

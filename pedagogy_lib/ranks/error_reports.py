@@ -8,7 +8,7 @@ import time
 
 import cloudpickle
 
-from .call_stack import is_library, place_of, steps_of_traceback
+from .call_stack import find_source_line, is_library, steps_of_traceback
 from .messages import FailureReport
 from .packing import format_error
 
@@ -31,12 +31,12 @@ def report_failure(error, block="") -> FailureReport:
     if isinstance(error, CannotBegin):
         return FailureReport(str(error), None, None, at)
     exception = pack_error(error)
-    place = place_of(steps_of_traceback(error.__traceback__), block)
-    place = None if place is None or is_library(place.filename) else place
+    source_line = find_source_line(steps_of_traceback(error.__traceback__), block)
+    source_line = None if source_line is None or is_library(source_line.filename) else source_line
     lines = [f"raised {words_of(error)}", *list_error_details(error)]
-    if isinstance(error, MemoryError) and place is None and not str(error):
+    if isinstance(error, MemoryError) and source_line is None and not str(error):
         lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
-    return FailureReport("\n  ".join(lines), exception, place, at)
+    return FailureReport("\n  ".join(lines), exception, source_line, at)
 
 
 def pack_error(error) -> bytes | None:

@@ -14,7 +14,7 @@ import socket
 import struct
 from dataclasses import dataclass, fields
 
-from ..basics.places import (
+from ..basics.source_lines import (
     LOST,
     MEETING,
     STARTING,
@@ -32,7 +32,7 @@ WORD = b"pedagogy"
 SMALL_BYTES = 1 << 16  # read at once in search of headers
 LARGE_BYTES = 1 << 20
 
-# The places of a rank outside the learner's function.
+# Where a rank is outside the learner's function.
 UNKNOWN = make_source_line("at a place that it does not tell")
 CUT_OFF = make_source_line("cut off from the notebook", LOST)
 IS_STOPPED = make_source_line("stopped by a signal", STOPPED)
@@ -40,8 +40,8 @@ IS_STOPPED = make_source_line("stopped by a signal", STOPPED)
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
     "starts", "begun", "unpacked", "joined", "returned"
 )  # fmt: skip
-# The place of a rank between a stage and the next one; after JOINED, it is in the function.
-PLACES = {
+# Where a rank is between a stage and the next one; after JOINED, it is in the function.
+STAGE_LINES = {
     STARTS: make_source_line("still starting", STARTING),
     BEGUN: make_source_line("unpacking the function and its arguments", UNPACKING),
     UNPACKED: make_source_line("waiting for the other ranks to start", MEETING),
@@ -181,7 +181,7 @@ class StageReport:
 class IsAt:
     """A rank's answer when it is asked where it is; None if Python cannot tell."""
 
-    place: SourceLine | None
+    source_line: SourceLine | None
 
 
 @dataclass
@@ -211,15 +211,15 @@ class ReturnReport:
 class FailureReport:
     """A report that the rank has failed.
 
-    what       the end of a sentence that begins with the rank
-    exception  the pickled exception; None if it cannot travel, or there was none
-    place      the learner's line; None if it is not known
-    at         the time of the failure, by `time.perf_counter()`
+    what         the end of a sentence that begins with the rank
+    exception    the pickled exception; None if it cannot travel, or there was none
+    source_line  the learner's line; None if it is not known
+    at           the time of the failure, by `time.perf_counter()`
     """
 
     what: str
     exception: bytes | None
-    place: SourceLine | None
+    source_line: SourceLine | None
     at: float
 
 

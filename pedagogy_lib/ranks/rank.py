@@ -19,7 +19,7 @@ import torch.distributed as dist
 from ..machines import namespaces
 from ..machines.fault_triggers import FaultTrigger
 from ..measuring import recorder
-from .call_stack import place_now
+from .call_stack import find_current_line
 from .error_reports import CannotBegin, cannot_travel, report_failure
 from .messages import (
     BEGUN,
@@ -64,7 +64,7 @@ class Channel:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
                     sys.stdout.flush()  # text that it has printed without ending the line
-                self.send(IsAt(place_now(recorder.block_of())))
+                self.send(IsAt(find_current_line(recorder.block_of())))
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
@@ -139,7 +139,7 @@ def live(channel, setup, payload) -> ReturnReport:
     function, args = unpack(payload)
     del payload
     channel.send(StageReport(UNPACKED))
-    join(setup)
+    join_group(setup)
     channel.send(StageReport(JOINED))
     work = Work(torch.device(setup["device"]), setup["began"], **instruments(setup["machine"]))
     value = work.run(function, args)
@@ -180,8 +180,14 @@ def open_streams():
     sys.stdout, sys.stderr = open(1, **how), open(2, **how)  # noqa: SIM115
 
 
-def join(setup):
-    """Enter the process group that this launch forms; raise CannotBegin if that fails."""
+def join_group(setup):
+    """Set torchrun's environment variables, the device and the seeds, and enter the group.
+
+    Returns only once every rank is connected to all others. A rank that replaces a dead one enters
+    no group, because `fn` makes one.
+    setup   the rank's part of a launch, as the notebook sends it
+    Raises  CannotBegin if the group cannot be formed
+    """
     machine = setup["machine"]
     os.environ.update(
         RANK=str(setup["rank"]),

@@ -13,15 +13,15 @@ from pathlib import Path
 import cloudpickle
 
 from ..basics.errors import RankError, describe_death
-from ..basics.places import SourceLine
+from ..basics.source_lines import SourceLine
 from . import processes
-from .call_stack import is_library, place_of, steps_of_dump
+from .call_stack import find_source_line, is_library, steps_of_dump
 from .messages import (
     BEGUN,
     CUT_OFF,
     IS_STOPPED,
-    PLACES,
     RETURNED,
+    STAGE_LINES,
     STAGES,
     STARTS,
     UNKNOWN,
@@ -67,7 +67,7 @@ class RankHandle:
         self.error: FailureReport | None = None  # once it has raised
         self.status = None  # as os.waitpid gives it, once the rank has ended
         self.killed_with: int | None = None  # the machine that was killed, with all its ranks
-        self.place = None  # its answer to ask_where()
+        self.source_line = None  # its answer to ask_where()
         self.dumped = ""  # the part of its stack that its interpreter has written so far
         self.died_at = 0.0
         self.output = Output(rank, noun)
@@ -110,22 +110,22 @@ class RankHandle:
 
     def last_place(self):
         """Return where the rank crashed; None if it left no stack, as after a kill or an exit."""
-        place = place_of(steps_of_dump(text_of(self.dump)))
-        return None if place is None or is_library(place.filename) else place
+        source_line = find_source_line(steps_of_dump(text_of(self.dump)))
+        return None if source_line is None or is_library(source_line.filename) else source_line
 
     def failure(self) -> tuple:
         """Return what went wrong and where, which is equal for ranks that made the same mistake."""
         if self.error is None:
             return (self.rank,)
-        what, place = self.error.what, self.error.place
-        if self.stage == BEGUN and not place:  # no line says when it failed
+        what, source_line = self.error.what, self.error.source_line
+        if self.stage == BEGUN and not source_line:  # no line says when it failed
             first, *more = what.split("\n")
             what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
-        return what, place
+        return what, source_line
 
     def build_error(self, others=(), who="") -> RankError:
         """Build the error of this rank; `others` are the handles of ranks that failed later."""
-        lost = {r.rank: r.error.place for r in others if r.has_lost_a_neighbour}
+        lost = {r.rank: r.error.source_line for r in others if r.has_lost_a_neighbour}
         own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
         if self.error is None:
             words = self.output.last_lines(3)
@@ -141,8 +141,8 @@ class RankHandle:
         # Its class may exist in the rank only, or do anything when the exception is unpacked.
         with contextlib.suppress(Exception, SystemExit):
             exception = cloudpickle.loads(pickled) if pickled else None
-        what, place = self.failure()
-        return RankError(self.rank, what, exception, place, lost, own, who)
+        what, source_line = self.failure()
+        return RankError(self.rank, what, exception, source_line, lost, own, who)
 
     def why_it_died(self, words) -> str:
         """Explain the rank's last words if a library printed them; else return an empty string."""
@@ -199,7 +199,7 @@ class RankHandle:
         elif isinstance(message, FailureReport):
             self.error = message
         elif isinstance(message, IsAt):
-            self.place = message.place
+            self.source_line = message.source_line
         else:
             self.stage = message.stage
             self.read_before = self.reader.bytes_read
@@ -216,7 +216,8 @@ class RankHandle:
     def fail(self, what):
         """Note a failure that the rank cannot report itself."""
         if self.error is None and self.report is None:
-            self.error = FailureReport(what, exception=None, place=None, at=time.perf_counter())
+            now = time.perf_counter()
+            self.error = FailureReport(what, exception=None, source_line=None, at=now)
 
     def has_come_to(self, stage) -> bool:
         return self.report is not None or STAGES.index(self.stage) >= STAGES.index(stage)
@@ -233,8 +234,8 @@ class RankHandle:
     def ask_where(self):
         """Ask the rank where it is; the answer is a report."""
         is_stopped = processes.state_of(self.pid) == processes.STOPPED
-        self.place, self.dumped = IS_STOPPED if is_stopped else None, ""
-        if not self.place and not self.outgoing:
+        self.source_line, self.dumped = IS_STOPPED if is_stopped else None, ""
+        if not self.source_line and not self.outgoing:
             with contextlib.suppress(OSError):
                 self.connection.send(b"?", socket.MSG_DONTWAIT)
 
@@ -245,22 +246,22 @@ class RankHandle:
                 os.kill(self.pid, signal.SIGUSR1)
 
     def has_answered(self) -> bool:
-        """Return whether the rank has ended or its place is known, if only from a complete dump."""
-        if self.place is None:
+        """Return whether the rank has ended or its line is known, if only from a complete dump."""
+        if self.source_line is None:
             before, self.dumped = self.dumped, text_of(self.dump)
             if self.dumped and self.dumped == before:  # it no longer grows
-                self.place = place_of(steps_of_dump(self.dumped))
-        return self.place is not None or self.status is not None
+                self.source_line = find_source_line(steps_of_dump(self.dumped))
+        return self.source_line is not None or self.status is not None
 
     def where(self) -> SourceLine | None:
-        """Return the rank's place, as far as it is known; None if it has returned."""
+        """Return the rank's source line, as far as it is known; None if it has returned."""
         if self.report:
             return None
-        usual = PLACES.get(self.stage)
-        if self.place == IS_STOPPED or usual is None:
-            return (self.place or (CUT_OFF if self.has_hung_up else UNKNOWN)).or_in_wait()
-        is_learners = self.place is not None and not is_library(self.place.filename)
-        return self.place._replace(operation=usual.operation) if is_learners else usual
+        usual = STAGE_LINES.get(self.stage)
+        if self.source_line == IS_STOPPED or usual is None:
+            return (self.source_line or (CUT_OFF if self.has_hung_up else UNKNOWN)).or_in_wait()
+        is_learners = self.source_line is not None and not is_library(self.source_line.filename)
+        return self.source_line._replace(operation=usual.operation) if is_learners else usual
 
     def close(self):
         self.output.close()

@@ -212,7 +212,7 @@ class RankListener:
         return len(is_there) == self.world_size and all(is_there)
 
     def ask_where(self) -> dict:
-        """Ask every rank where it is; return {rank: place}, with None for one that has returned."""
+        """Ask where each rank is; return {rank: source line}, None for one that has returned."""
         waiting = [r for r in self.ranks if not r.report and r.status is None]
         for handle in waiting:
             handle.ask_where()

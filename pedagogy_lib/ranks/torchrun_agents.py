@@ -41,16 +41,24 @@ def run_torchrun(
     """Run `torchrun script` on `nnodes` machines, with one agent on each.
 
     Several nodes are machines with separate networks where this system allows them; elsewhere they
-    only pretend to be, and meet over the loopback. `run.output[node]` is what that machine's
-    processes printed. Errors are those of `launch`.
+    only pretend to be, and meet over the loopback.
 
-    nnodes    a number; or the fewest and the most, as in (1, 2), so that ranks continue, from the
-              start of the script, on the machines that are left, and take in one that comes back.
-              In the script, `machines_around().kill(1)` kills a machine at a step of your choice
-    machines  `Machines(2, bytes_per_second=25e6)`, with that speed and their plan, such as
-              `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
-    max_restarts  how often the agents restart all ranks, in new processes, after one has failed; by
-              default 0, and 3 where machines may come and go
+    script          path of a Python program, from the current folder
+    nnodes          a number; or the fewest and the most, as in (1, 2), so that ranks continue, from
+                    the start of the script, on the machines that are left, and take in one that
+                    comes back. In the script, `machines_around().kill(1)` kills a machine at a step
+                    of your choice
+    nproc_per_node  the number of ranks on each machine
+    timeout         seconds until the run counts as hung, from when all machines have met
+    machines        `Machines(2, bytes_per_second=25e6)`, with that speed and their plan, such as
+                    `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
+    max_restarts    how often the agents restart all ranks, in new processes, after one has failed;
+                    by default 0, and 3 where machines may come and go
+    Returns         a `Run` whose indices are machines: `run.output[node]` is what the processes of
+                    one printed. A script returns nothing, so `run.values` is all None
+    Raises          `RankError` if the script fails, where `error.rank` is the machine; `HangError`
+                    after `timeout`; `LaunchError` if there is no such script or something is
+                    refused
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")

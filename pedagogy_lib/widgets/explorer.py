@@ -51,7 +51,7 @@ class Explorer(anywidget.AnyWidget):
             height=max(start.size()[1], room),
         )
         self.observe(lambda change: self.show(change["new"]), "chosen")
-        self.on_msg(self.answer)
+        self.on_msg(self.handle_message)
 
     def choose(self, **values):
         """Move controls to these values, as a person would."""
@@ -72,7 +72,7 @@ class Explorer(anywidget.AnyWidget):
             self.kept[key] = view
         return self.kept[key]
 
-    def answer(self, _, content, buffers):
+    def handle_message(self, _, content, buffers):
         """Answer a message from the browser: measure, or draw a view that may be wanted next."""
         if "run" in content:
             self.runs += 1

@@ -169,7 +169,7 @@ def test_the_button_measures_what_was_chosen(viewer):
     assert explorer.action == "Run it for real"
     explorer.choose(ranks=2)
     for number in (1, 2):  # the browser has to hear of the second one, too
-        explorer.answer(explorer, {"run": True}, [])
+        explorer.handle_message(explorer, {"run": True}, [])
         assert read_view(explorer) == ("2 ranks, measured", "")
         assert explorer.view["run"] == number
     explorer.choose(ranks=4)
@@ -201,7 +201,7 @@ def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(viewer, monkeyp
     explorer = explore(draw, ranks=[1, 2, 3, 4])
     sent = []
     monkeypatch.setattr(explorer, "send", sent.append)
-    explorer.answer(explorer, {"soon": {"ranks": 1}}, [])
+    explorer.handle_message(explorer, {"soon": {"ranks": 1}}, [])
     assert sent[0]["soon"]["alt"].startswith("2 ranks")
     assert read_view(explorer) == ("1 ranks, ring", ""), "that is still shown"
     explorer.choose(ranks=2)

@@ -121,6 +121,7 @@ def test_a_rank_that_lost_its_neighbour_is_told_apart_from_one_with_its_own_erro
     assert "raised KeyError: 'other'\n" in message
     assert "other ranks failed too, each with an error of its own:\n  rank" in message
     assert 'raise KeyError("other")' in message
+    assert "rank 2 raised" not in message
 
 
 def test_many_ranks_that_fail_are_cut():

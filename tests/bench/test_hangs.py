@@ -13,8 +13,8 @@ from helpers import failure, my_rank
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
-from pedagogy_lib.basics.places import SourceLine
-from pedagogy_lib.ranks.call_stack import place_of, steps_of_frame
+from pedagogy_lib.basics.source_lines import SourceLine
+from pedagogy_lib.ranks.call_stack import find_source_line, steps_of_frame
 from pedagogy_lib.ranks.rank_listener import patiently
 
 TIMEOUT = 1.5
@@ -142,19 +142,19 @@ def test_hang(step, diagnosis, lines):
     assert f"after 1.5 s, {int(None in lines.values())} of 2 ranks had returned" in str(error)
     assert error.waits.keys() == lines.keys()
     for rank, expected in lines.items():
-        check_place(error.waits[rank], step, expected, str(error))
+        check_source_line(error.waits[rank], step, expected, str(error))
 
 
-def check_place(place, step, expected, message):
+def check_source_line(source_line, step, expected, message):
     if expected is None:
-        assert place is None
+        assert source_line is None
         assert "rank 1: has returned" in message
         return
     source, call = expected
-    assert place.function == step.__name__
-    assert source in str(place)
-    assert str(place) in message
-    assert call in place.call
+    assert source_line.function == step.__name__
+    assert source in str(source_line)
+    assert str(source_line) in message
+    assert call in source_line.call
     assert call in message
 
 
@@ -207,9 +207,9 @@ def wait_for_a_queue():
 def test_hang_in_a_helper_thread(step):
     error = failure(step, world_size=2, timeout=TIMEOUT)
     assert ALL_RECEIVE in str(error)
-    for place in error.waits.values():
-        assert place.function == "nobody_answers"
-        assert place.call.startswith("recv(float32[3], src=")
+    for source_line in error.waits.values():
+        assert source_line.function == "nobody_answers"
+        assert source_line.call.startswith("recv(float32[3], src=")
 
 
 def test_endless_loop_in_a_helper_thread():
@@ -305,7 +305,7 @@ def test_a_frame_between_two_lines_is_at_its_first():
     assert steps_of_frame(frame) == [("x.py", 5, "f", frame)]
 
 
-def test_ranks_at_the_same_place_share_a_line():
+def test_ranks_at_the_same_source_line_share_a_line():
     def wait_for_rank_0():
         if dist.get_rank():
             dist.barrier()
@@ -349,5 +349,5 @@ def test_a_check_gives_no_more_time_to_ranks_that_wait():
 
 def test_where_nothing_is_the_learners_the_innermost_line_is_told():
     outer, inner = (threading.__file__, 1, "run", None), (queue.__file__, 2, "get", None)
-    assert place_of([outer, inner]) == SourceLine(queue.__file__, 2, "get")
-    assert place_of([]) is None
+    assert find_source_line([outer, inner]) == SourceLine(queue.__file__, 2, "get")
+    assert find_source_line([]) is None

@@ -349,7 +349,7 @@ def test_memory_inside_a_block_without():
 # ---- Time -----------------------------------------------------------------------------------
 
 
-def test_sleep():
+def test_seconds_are_wall_clock():
     def step():
         began = time.perf_counter()
         with measure("it"):

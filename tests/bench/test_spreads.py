@@ -18,16 +18,21 @@ def test_a_dot_is_a_median_and_a_bar_goes_from_the_lowest_to_the_highest():
 
 
 def test_what_is_predicted_has_the_colour_of_what_is_measured():
-    picture = plot_spreads(
-        {"": {"one": VALUES}}, "ranks", "s", {"": {"one": {1: 1.0, 2: 0.5}, "ideal": {1: 1, 2: 1}}},
-        logarithmic="xy",
-    )  # fmt: skip
-    (axes,) = picture.figure.axes
-    assert axes.get_xscale() == axes.get_yscale() == "log"
-    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+    predicted = {"": {"one": {1: 1.0, 2: 0.5}, "ideal": {1: 1, 2: 1}}}
+    (axes,) = plot_spreads({"": {"one": VALUES}}, "ranks", "s", predicted).figure.axes
     theory, ideal, dots = axes.lines[:3]
     assert theory.get_color() == dots.get_color() != ideal.get_color()
-    assert "one: 1 1, 2 0.6" in picture.alt
+
+
+def test_logarithmic_axes_are_marked_at_the_measured_values():
+    picture = plot_spreads({"": {"one": VALUES}}, "ranks", "s", logarithmic="xy")
+    (axes,) = picture.figure.axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2"]
+
+
+def test_the_alt_text_lists_the_medians():
+    assert "one: 1 1, 2 0.6" in plot_spreads({"": {"one": VALUES}}, "ranks", "s").alt
 
 
 @pytest.mark.parametrize(

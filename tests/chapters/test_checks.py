@@ -5,7 +5,15 @@ import os
 import re
 from datetime import datetime
 
+import nbformat
 import pytest
+from answer_files import (
+    definition_in,
+    exercises_of_kind,
+    label_exercise,
+    solution_of,
+    source_files_of,
+)
 from each import repeat_for_each
 from helpers import ROOT, put_lab
 
@@ -17,7 +25,7 @@ from coursekit.labs import holes, module
 from coursekit.outline import outline
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
-from pedagogy_lib.basics.places import where_is
+from pedagogy_lib.basics.source_lines import where_is
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
 
@@ -270,11 +278,30 @@ def test_exercises_in_labs_have_their_numbers_there():
     assert in_labs == wanted, "run `make build`"
 
 
-@pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))
-def test_every_exercise_has_its_hole_and_its_hints(chapter):
-    notebooks = [ROOT / "notebooks" / f"{stem}.ipynb" for stem in stems_of(chapter)]
-    lab_holes = "".join(path.read_text() for path in notebooks)
-    for exercise in exercises(chapter):
-        assert 2 <= len(exercise.hints) <= 4
-        if not exercise.lab:
-            assert re.search(rf"(def|class) {exercise.name}\(", lab_holes)
+@repeat_for_each("exercise", exercises_of_kind, label_exercise)
+def test_every_exercise_has_its_hints(exercise):
+    assert 2 <= len(exercise.hints) <= 4
+
+
+@repeat_for_each("exercise", exercises_of_kind, label_exercise)
+def test_every_exercise_has_its_hole(exercise):
+    """In the lab or the notebook that learners open, and not in the solution, there is work."""
+    assert is_open(exercise, definition_in(learners_texts(exercise), exercise))
+    assert not is_open(exercise, solution_of(exercise))
+
+
+def learners_texts(exercise) -> list[str]:
+    """Return the text of the lab, or the code cells of the chapter's notebooks."""
+    if exercise.lab:
+        return [(ROOT / "labs" / f"{exercise.lab}.py").read_text()]
+    stems = [path.stem for path in source_files_of(exercise)]
+    notebooks = [nbformat.read(ROOT / "notebooks" / f"{stem}.ipynb", 4) for stem in stems]
+    return [cell.source for notebook in notebooks for cell in build.code_of(notebook)]
+
+
+def is_open(exercise, text) -> bool:
+    """Return whether a definition has a hole or, of a program with a bug, is not the solution."""
+    program = ast.parse(text)
+    if check_runner.finds_a_bug(exercise):
+        return ast.dump(program) != ast.dump(ast.parse(solution_of(exercise)))
+    return holes.is_hole(program)

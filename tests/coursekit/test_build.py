@@ -12,6 +12,7 @@ import pytest
 from each import repeat_for_each
 
 from coursekit.building import build, record_inputs
+from pedagogy_lib.basics.errors import WrongInput
 
 SOURCE = """# %% [markdown]
 # Add.
@@ -138,7 +139,7 @@ def test_words_are_counted_as_a_reader_does():
 
 @pytest.mark.deep
 def test_two_builds_are_the_same_bytes():
-    again = "from coursekit import build; print(build.build_texts())"
+    again = "from coursekit.building import build; print(build.build_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(built())
 
@@ -169,9 +170,11 @@ def test_the_solved_version_keeps_the_answer_without_its_marks():
     assert "SOLUTION" not in text
 
 
-def test_an_answer_without_an_end_is_refused():
-    with pytest.raises(ValueError, match="END SOLUTION"):
-        build.insert_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
+def test_an_answer_without_an_end_is_refused(tmp_path):
+    source = tmp_path / "add.py"
+    source.write_text(SOURCE.replace("    ### END SOLUTION\n", ""))
+    with pytest.raises(WrongInput, match=r"add\.py: each `### BEGIN SOLUTION` needs its `### END"):
+        build.text_of(source)
 
 
 HEADER = "# Built from chapters/ch00_add/labs/add.py by `make build`."
@@ -182,6 +185,7 @@ YOURS = f"{HEADER} Write your answers here.\n"
 def source_in(folder, monkeypatch):
     """The source of a course's one part."""
     monkeypatch.setattr(build, "ROOT", folder)
+    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)  # no chapter.toml lists it
     source = folder / "chapters" / "ch00_add" / "00_add.py"
     for needed in (source.parent, folder / "solutions"):
         needed.mkdir(parents=True)
@@ -241,10 +245,12 @@ def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
     assert "second" in (build.ROOT / "labs" / "add.py").read_text()
 
 
-def test_a_lab_that_came_with_a_commit_is_simply_built_anew(course):
+@pytest.mark.parametrize("with_sources", [True, False])
+def test_a_lab_that_came_with_a_commit_is_simply_built_anew(course, with_sources):
     """As after `git pull`: the last build here wrote another text."""
     (build.ROOT / "labs" / "add.py").write_text("of another build\n")
-    course.write_text(course.read_text() + "\n")
+    changed = course if with_sources else build.ROOT / "solutions" / "labs" / "add.py"
+    changed.write_text(changed.read_text() + "\n")
     commit("-a")
     build.build()
     assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
@@ -283,6 +289,7 @@ USES = '# %%\nshapes = lab("shapes")\ncheck("2.8")\n'
 def part_record(tmp_path, monkeypatch):
     """A part with its record, and a lab that imports another one: a function that writes labs."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)
     labs = tmp_path / "chapters" / "ch00_add" / "labs"
     for folder in (labs, tmp_path / "solutions"):
         folder.mkdir(parents=True)
@@ -351,6 +358,7 @@ def test_comments_and_docstrings_make_no_record_outdated(tmp_path):
 
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)
     chapter = tmp_path / "chapters" / "ch00_add"
     (chapter / "labs" / "tables").mkdir(parents=True)
     (chapter / "00_add.py").write_text(SOURCE)

@@ -1,6 +1,7 @@
 """chapter.toml and course.toml: what they refuse, and the texts that are made from them."""
 
 import re
+import shutil
 
 import pytest
 from each import repeat_for_each
@@ -8,7 +9,13 @@ from each import repeat_for_each
 from classroom.teaching.prerequisites import find_required_parts
 from coursekit import chapters
 from coursekit.building import build
-from coursekit.building.chapter_texts import MARKERS, chapters_page, expand_markers, round_to_hours
+from coursekit.building.chapter_texts import (
+    MARKERS,
+    chapters_page,
+    expand_markers,
+    need_part_in_order,
+    round_to_hours,
+)
 from coursekit.chapters import NAMED, course, exercise_folders, parts
 from pedagogy_lib.basics.errors import WrongInput
 
@@ -123,10 +130,71 @@ def test_a_folder_without_chapter_toml_is_told(chapter):
         chapters.chapters.__wrapped__()
 
 
+def test_two_chapters_with_an_exercise_of_one_name_are_told(chapter):
+    folder = chapter(CHAPTER).folder
+    other = shutil.copytree(folder, folder.with_name("ch91_add"))
+    (other / "90_add.py").rename(other / "91_add.py")
+    toml = other / "chapter.toml"
+    toml.write_text(toml.read_text().replace("90_add", "91_add"))
+    with pytest.raises(
+        WrongInput, match="two chapters list an exercise add; give one another name"
+    ):
+        chapters.chapters.__wrapped__()
+
+
 def test_a_chapter_is_read(chapter):
     found = chapter(CHAPTER)
     assert (found.number, found.title, found.exercises) == ("90", "Add", ("add",))
     assert found.parts[0].name == "90" and found.reading == 5
+
+
+def test_parts_are_listed_in_the_order_of_their_letters(chapter):
+    folder = chapter(CHAPTER).folder
+    (folder / "90b_sub.py").write_text("# %%\n")
+    title, part = CHAPTER.split("\n\n")
+    second = part.replace("90_add", "90b_sub").replace('exercises = ["add"]', "")
+    chapter("\n\n".join([title, part, second]))
+    with pytest.raises(WrongInput, match="has to list its parts in this order: 90_add, 90b_sub"):
+        chapter("\n\n".join([title, second, part]))
+
+
+def test_a_part_that_does_not_exist_is_no_prerequisite(chapter):
+    chapter(CHAPTER.replace('"nothing"', '"[89z]"'))
+    with pytest.raises(WrongInput, match=r"part 90_add needs \[89z\], which does not exist"):
+        chapters.chapters.__wrapped__()
+
+
+PART = """# %% [markdown]
+# ### Exercise {{add}} · A sum
+
+# %% tags=["cover"]
+check("{{add}}", add)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("{{add}} ·", "{{sub}} ·"), "with the names sub; chapter.toml lists add"),
+        (("Exercise {{add}}", "Exercise"), "with the names none; chapter.toml lists add"),
+        (('check("{{add}}"', 'check("{{sub}}"'), "90_add.py checks sub, which no chapter.toml"),
+        (("cover", "recover"), "has no cell with the tag `cover`"),
+    ],
+)
+def test_a_part_has_the_exercises_of_chapter_toml_and_a_cover(chapter, change, sentence):
+    source = chapter(CHAPTER).folder / "90_add.py"
+    for cached in (chapters.chapters, chapters.parts, chapters.exercise_numbers):
+        cached.cache_clear()
+    try:
+        source.write_text(PART)
+        need_part_in_order(source)
+        source.write_text(PART.replace(*change, 1))
+        with pytest.raises(WrongInput, match=r"90_add\.py") as caught:
+            need_part_in_order(source)
+    finally:
+        for cached in (chapters.chapters, chapters.parts, chapters.exercise_numbers):
+            cached.cache_clear()
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +202,7 @@ def test_a_chapter_is_read(chapter):
     [
         (("reading = 5\n", ""), "part 90_add has no reading"),
         (("reading", "minutes"), "part 90_add: minutes means nothing; there are stem, title,"),
-        (('"90_add"', '"90_sub"'), "lists the parts 90_sub; their sources, in order, are 90_add"),
+        (('"90_add"', '"90_sub"'), "lists the part 90_sub, and there is no source of it"),
         (('["add"]', '["add", "add"]'), "lists the exercise add twice"),
         (
             ('["add"]', '["add", "sub"]'),

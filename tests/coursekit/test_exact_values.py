@@ -19,7 +19,7 @@ from coursekit.answers.exact_values import (
 from coursekit.kit.results import CallFailure, Outcome, equal, plain
 from coursekit.protocol import Rejection, Wrong
 from pedagogy_lib.basics.errors import HangError, RankError, WrongInput
-from pedagogy_lib.basics.places import SourceLine
+from pedagogy_lib.basics.source_lines import SourceLine
 from pedagogy_lib.measuring.bytes_of_calls import Call
 from pedagogy_lib.measuring.uses import Use
 
@@ -171,19 +171,19 @@ def test_no_interrupt_comes_from_elsewhere():
 
 def test_an_error_brings_its_line():
     found = round_trip(catch_error(lambda: 1 / 0))
-    place = where_raised(found)
-    assert place.filename.endswith("test_exact_values.py")
-    assert "1 / 0" in place.text
+    source_line = where_raised(found)
+    assert source_line.filename.endswith("test_exact_values.py")
+    assert "1 / 0" in source_line.text
     assert CallFailure(found).text.startswith("ZeroDivisionError: division by zero\n  at ")
 
 
 def test_errors_of_the_course_come_back_as_they_were():
-    place = SourceLine("labs/ring.py", 3, "f", text="dist.barrier()")
-    hang = round_trip(HangError({0: place, 1: None}, 5.0))
-    assert str(hang) == str(HangError({0: place, 1: None}, 5.0))
-    rank = round_trip(RankError(1, "raised ValueError: no", ValueError("no"), place))
-    assert (rank.rank, rank.place, str(rank.exception)) == (1, place, "no")
-    assert str(rank) == str(RankError(1, "raised ValueError: no", ValueError("no"), place))
+    source_line = SourceLine("labs/ring.py", 3, "f", text="dist.barrier()")
+    hang = round_trip(HangError({0: source_line, 1: None}, 5.0))
+    assert str(hang) == str(HangError({0: source_line, 1: None}, 5.0))
+    rank = round_trip(RankError(1, "raised ValueError: no", ValueError("no"), source_line))
+    assert (rank.rank, rank.place, str(rank.exception)) == (1, source_line, "no")
+    assert str(rank) == str(RankError(1, "raised ValueError: no", ValueError("no"), source_line))
     assert (round_trip(Rejection("a", "b")).what, round_trip(Rejection("a", "b")).why) == ("a", "b")
     assert round_trip(Wrong("a", "b", "c")).why == "c"
     assert isinstance(round_trip(WrongInput("so")), WrongInput)
@@ -195,18 +195,20 @@ def test_what_json_holds_is_not_called():
         rebuild_value(json.loads('{"record": ["Popen", ["true"]]}'))
 
 
-def test_a_place_that_is_told_opens_no_file(tmp_path):
+def test_a_source_line_that_is_reported_opens_no_file(tmp_path):
     path = tmp_path / "secret.py"
     path.write_text("the answer\n")
-    place = SourceLine(str(path), 1, "f", callers=(SourceLine(str(path), 1, "g"), "… 2 calls …"))
-    found = round_trip(place)
-    assert found == place
+    source_line = SourceLine(
+        str(path), 1, "f", callers=(SourceLine(str(path), 1, "g"), "… 2 calls …")
+    )
+    found = round_trip(source_line)
+    assert found == source_line
     for told in (str(found), *found.list_details(), str(found.or_in_wait())):
         assert "the answer" not in told
 
 
 @pytest.mark.parametrize("parts", [[1, 1, *"abcde", []], ["a", "1", *"abcde", []], ["a", 1, 2]])
-def test_a_place_of_other_types_is_none(parts):
+def test_a_source_line_of_other_types_is_none(parts):
     with pytest.raises(Unreadable):
         read(json.dumps({"record": ["SourceLine", *parts]}))
 

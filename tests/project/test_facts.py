@@ -168,8 +168,7 @@ def test_the_examples_for_contributors_work():
     formula, on_ranks, picture = re.findall(
         r"```python\n(\s*(?:from|import) .*?)```", page, re.DOTALL
     )
-    rounds = {"rounds_to_reach": lambda n: (n - 1).bit_length()}
-    exercise = exercise_of(formula, rounds)
+    exercise = exercise_of(formula, {})
     assert list(exercise.examine(exercise.truth))
     exercise = exercise_of(on_ranks, {"torch": torch, "dist": dist})
     assert len(list(exercise.examine(average))) == 6

@@ -7,6 +7,9 @@ import needs
 import yaml
 from helpers import ROOT
 
+from coursekit.building.chapter_texts import round_to_hours
+from coursekit.chapters import chapters, exercise_numbers, parts
+
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
@@ -32,3 +35,13 @@ def test_one_version_stands_everywhere():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert latest.groups() == (declared, cited["date-released"])
     assert cited["version"] == declared
+
+
+def test_the_page_says_how_large_the_course_is():
+    every = parts().values()
+    hours = [
+        round_to_hours(sum(minutes)) for minutes in zip(*((p.reading, p.writing) for p in every))
+    ]
+    said = (f"The {len(chapters())} chapters have {len(every)} parts and {len(exercise_numbers())} "
+            f"exercises: {hours[0]} hours to read and run, and {hours[1]} more")  # fmt: skip
+    assert said in " ".join((ROOT / "README.md").read_text().split())

@@ -2,7 +2,9 @@
 
 import functools
 import inspect
+import traceback
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
@@ -30,9 +32,10 @@ def repeat_for_each(names: str, values: Iterable | Callable, name: Callable[[obj
                 given = value if len(arguments) > 1 else [value]
                 try:
                     test(**fixtures, **dict(zip(arguments, given, strict=True)))
-                except Exception as error:
+                except (Exception, pytest.fail.Exception) as error:  # pytest.raises fails so, too
                     told = str(error).splitlines()[:MOST_LINES]
-                    offenders.append(f"{name(value)}: {type(error).__name__} " + "\n  ".join(told))
+                    what = f"{type(error).__name__} " + "\n  ".join(told)
+                    offenders.append(f"{name(value)}: {line_of(error, test)}: {what}")
             assert count, "there is nothing to test"
             if offenders:
                 pytest.fail(f"{len(offenders)} of {count}:\n" + "\n".join(offenders), pytrace=False)
@@ -43,3 +46,10 @@ def repeat_for_each(names: str, values: Iterable | Callable, name: Callable[[obj
         return test_all
 
     return decorate
+
+
+def line_of(error, test) -> str:
+    """Return the file and line of the failing assertion: the innermost one of the test's file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == test.__code__.co_filename] or frames
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}"

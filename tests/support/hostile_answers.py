@@ -19,7 +19,7 @@ from pathlib import Path
 from exercise_names import EX
 from helpers import ROOT
 
-from classroom.sandbox import SourceLine
+from classroom.sandbox import StudentSandbox
 from coursekit import check_runner
 
 FOLDER = Path(__file__).parents[1] / "classroom" / "hostile"
@@ -50,9 +50,9 @@ def all_attacks() -> list[Attack]:
     return found
 
 
-def verdict_on(place: SourceLine, source: str):
+def verdict_on(sandbox: StudentSandbox, source: str):
     exercise = check_runner.find_exercise(NUMBER)
-    return check_runner.run_check(exercise, place.load_cell_function(source, NAME), NAME)
+    return check_runner.run_check(exercise, sandbox.load_cell_function(source, NAME), NAME)
 
 
 class Grounds:

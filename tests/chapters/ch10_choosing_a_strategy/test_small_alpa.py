@@ -149,7 +149,7 @@ def test_48_layers_on_64_devices_take_seconds(shardings_lab, alpa):
     assert {stage.end - stage.first for stage in plan} == {6}
 
 
-def test_memory_decides(shardings_lab, alpa):
+def test_less_memory_forces_sharding(shardings_lab, alpa):
     """Without room for whole matrices they are cut; without any room there is one sentence."""
     layers = [shardings_lab.mlp(64, 512)] * 4
     states = 4 * 2 * 64 * 512 * 16

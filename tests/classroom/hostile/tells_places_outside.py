@@ -7,7 +7,7 @@ class HouseError(ValueError):
 
 
 def house_gradients(*house):
-    kind = torch.sys.modules["pedagogy_lib.basics.places"].SourceLine
+    kind = torch.sys.modules["pedagogy_lib.basics.source_lines"].SourceLine
     error = HouseError("look")
-    error.place_elsewhere = kind("/et" + "c/passwd", 1, "f")
+    error.line_elsewhere = kind("/et" + "c/passwd", 1, "f")
     raise error

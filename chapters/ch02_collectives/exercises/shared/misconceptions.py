@@ -1,6 +1,6 @@
 """Misconceptions about several collectives, recognised by their traces.
 
-Each diagnosis takes a `Trial` and returns the misconception that it shows, or "".
+Each diagnosis takes a `CollectiveTrial` and returns the misconception that it shows, or "".
 """
 
 import re

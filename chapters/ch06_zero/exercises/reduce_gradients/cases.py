@@ -42,6 +42,10 @@ def reduce_large(answer, group, alone):
 
 
 def unit_of(lab, shapes, group, alone):
+    """Return a `Unit` of float64 parameters with these shapes, the same numbers on all ranks.
+
+    alone  whether its shard has its own memory instead of being a view into the flat tensor
+    """
     return lab.Unit([nn.Parameter(numbers(0, s, torch.float64)) for s in shapes], group, alone)
 
 

@@ -99,8 +99,7 @@ def wrong_weights(trial, place):
     return {
         "the optimizer has made its step, and the weights are the old ones again": right.before,
         "every rank has updated its own part, and has the old ones of all others: gather the "
-        "chunks of each unit after the optimizer's step, when they are new. "
-        "all_gather_ring(unit.chunks, unit.group)":
+        "chunks of each unit after the optimizer's step, when they are new":
             units(lambda old, new: torch.where((torch.arange(n) == place)[:, None], new, old)),
         f"the parameters of all ranks are averaged. {one_is_new}":
             units(lambda old, new: ((n - 1) * old + new) / n),
@@ -125,7 +124,7 @@ def need_no_gradients(trial):
                 "added to them. After the optimizer's step they have to go"
             )
         else:
-            why = "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"
+            why = "after a step nobody needs them any more: reduce_gradients frees them"
         if names:
             what = "the weights are right, but there are still gradients: of "
             what = f"{trial.who(place)}: {what}{', '.join(sorted(names))}"

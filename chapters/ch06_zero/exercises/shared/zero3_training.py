@@ -91,8 +91,8 @@ class Training:
         if left and not self.plan.prefetch:
             raise Rejection(
                 f"after {self.phase}, {left[0]} has a gradient still",
-                "a unit's gradients are to be reduced, and freed, as in stage 2: "
-                "reduce_gradients(unit). reduce() takes the place of stage 2's",
+                "a unit's gradients are to be reduced, and freed, as in stage 2: reduce() takes "
+                "the place of stage 2's",
             )
 
     def loss(self, seed):

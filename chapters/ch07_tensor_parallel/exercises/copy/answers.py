@@ -36,7 +36,7 @@ class Copy(torch.autograd.Function):
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return ctx.total(gradient, ctx.group)
 
-# %% wrong · ctx.group = group
+# %% wrong · forward has kept in ctx, and none of forward's arguments
 # -         ctx.group, ctx.total = group, total
 
 # %% wrong · a copy of x takes its memory once more

@@ -180,10 +180,11 @@ def region(name, gathers, hints) -> RankExercise:
             "invalid gradient at index 0": f"what backward returns first is the gradient of {x}, "
             f"and so of the same shape: {shape}. What comes in has the shape of the output",
             "has no attribute 'group'": "backward gets nothing but ctx and the gradient. What else "
-            "it needs forward has to keep: ctx.group = group",
-            "save_for_backward can only save": "save_for_backward is for tensors: ctx.group = "
-            "group",
-            "name 'group' is not defined": "forward has to keep it: ctx.group = group",
+            "it needs forward has to keep in ctx",
+            "save_for_backward can only save": "save_for_backward is for tensors, and a group is "
+            "none. Anything else is an attribute of ctx",
+            "name 'group' is not defined": "backward does not see forward's arguments: forward has "
+            "to keep in ctx what backward needs",
             "non-static forward": static,
             "must implement either the backward": static,
         },

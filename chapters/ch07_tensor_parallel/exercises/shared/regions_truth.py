@@ -11,7 +11,7 @@ STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
 
 ONE_ALONE = "the first rank alone has the sum. All ranks go on with it: an all-reduce is needed"
 
-KEPT_IN_CTX = "backward knows what forward has kept: ctx.group = group"
+KEPT_IN_CTX = "backward knows what forward has kept in ctx, and none of forward's arguments"
 
 
 def region(name, sums, y, gradient, when_right, touched, memory, sent, hints) -> RankExercise:
@@ -129,7 +129,7 @@ def region(name, sums, y, gradient, when_right, touched, memory, sent, hints) ->
                 KEPT_IN_CTX,
             ),
             "can only save variables": "save_for_backward is for tensors. Anything else is an "
-            "attribute of ctx: ctx.group = group",
+            "attribute of ctx",
             "modified by an inplace operation": "what came before has kept x for its backward, and "
             "mark_dirty tells autograd that it has changed, so it refuses: give dist.all_reduce a "
             "copy",

@@ -111,7 +111,7 @@ class Contest(Schedule):
         known = [
             why
             for why, function in self.mistakes
-            if self.right(of.ranks, of.m, function) == of.rows
+            if self.make_rows(of.ranks, of.m, function) == of.rows
         ]
         known += [why for why, shows in self.signs if outcome_of(shows, of).value]
         return next(iter(known), "")

@@ -17,6 +17,7 @@ SRC = (
     "`src` is a rank of the whole world, even with a group; a rank of the group, such as "
     "self.rank, is `group_src=peer`"
 )
+AROUND = "each action enters self.around(action) once, and computes inside it"
 PEERS = "inputs come from the rank before, gradients from the rank after"
 
 
@@ -58,11 +59,11 @@ class Watch(Requests):
             yield self.action
             self.need(
                 (self.computed == 1, f"the stage has computed {self.computed} times, expected once",
-                 "each forward computes its micro-batch once: self.stages[chunk].forward(i, x)"),
+                 "each forward computes its micro-batch once, on the stage of its chunk"),
                 (self.entered == 1, f"self.around was entered {self.entered} times, expected once",
-                 "each action computes in `with self.around(action):`, once"),
+                 AROUND),
                 (self.sent or self.ranks == 1 or not self.gives(), "nothing has been sent",
-                 "the next stage waits for what this one has computed: self.send(y, action)"),
+                 "the next stage waits for what this one has computed"),
             )  # fmt: skip
 
     @property
@@ -81,8 +82,7 @@ class Watch(Requests):
 
     @contextlib.contextmanager
     def check_action(self, action):
-        self.need((action == self.action, f"self.around gets {action!r:.40}",
-                   "each action computes in `with self.around(action):`, once"))  # fmt: skip
+        self.need((action == self.action, f"self.around gets {action!r:.40}", AROUND))
         self.inside += 1
         self.entered += 1
         yield
@@ -96,7 +96,7 @@ class Watch(Requests):
              f"micro-batch {i} is computed on stage {stage}",
              "an action says which micro-batch, and with which chunk: _, i, chunk = action"),
             (self.inside, "the stage computes outside of self.around(action)",
-             "what the stage computes is to be inside of `with self.around(action):`"),
+             "self.around measures what an action computes: the stage has to compute inside it"),
             ("recv" not in self.not_waited(), "the stage computes before the message has come",
              "irecv returns at once: the numbers are there after its wait()"),
         )  # fmt: skip
@@ -153,7 +153,7 @@ class Watch(Requests):
              "each action gets one message at most"),
             (self.ranks > 1, "it waits for a message of its own",
              "on one rank the next stage is on the same rank. send has put the tensor into "
-             "self.own, and self.own.pop(tag_of(action)) gives it back; no message is needed"),
+             "self.own, where it stands under its tag: take it out, because no message comes"),
             (peer in (None, self.peer()),
              f"it waits for a message of rank {peer} of the world, expected {self.peer()}", [
                  (self.is_group, SRC),  # without a group, it was right

@@ -116,7 +116,7 @@ class Schedule(Formula):
             yield f"{case}: {kept if len(sizes) == 1 else 'all are right'}"
 
     def faults_of(self, of):
-        wanted = self.right(of.ranks, of.m)
+        wanted = self.make_rows(of.ranks, of.m)
         if what := offence(of.rows, of.m):
             yield what, ""
         elif self.faults:
@@ -129,15 +129,18 @@ class Schedule(Formula):
                 "",
             )
 
-    def right(self, ranks, m, schedule=None) -> list[list]:
+    def make_rows(self, ranks, m, schedule=None) -> list[list]:
+        """Return the rows of all ranks by a schedule, that of `truth` by default."""
         return [list((schedule or self.truth)(rank, ranks, m)) for rank in range(ranks)]
 
     def misconception(self, of) -> str:
         size = of.ranks, of.m
-        wrong = [(why, Rows(self.right(*size, function), *size)) for why, function in self.mistakes]
+        wrong = [
+            (why, Rows(self.make_rows(*size, function), *size)) for why, function in self.mistakes
+        ]
         known = [why for why, guess in wrong if guess.rows == of.rows]
         known += [why(of) if callable(why) else why for why, shows in self.signs if shows(of)]
-        if of.leads != Rows(self.right(*size), *size).leads:
+        if of.leads != Rows(self.make_rows(*size), *size).leads:
             known += [why for why, guess in wrong if guess.leads == of.leads]
         return next(iter(known), "")
 

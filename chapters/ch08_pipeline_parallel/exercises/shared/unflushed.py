@@ -127,7 +127,9 @@ def newest_of(stage) -> dict[str, torch.Tensor] | None:
 def end_of(stage, old=()) -> dict:
     """Return what is left when all micro-batches are done.
 
-    old  weak references to the weights of each version
+    old      weak references to the weights of each version
+    Returns  {"old": versions that are still alive, "left": names of the stage's dictionaries that
+             are not empty, "delays" and "most_versions": those of the stage}
     """
     gc.collect()  # graphs may be in reference cycles
     return {
@@ -139,7 +141,11 @@ def end_of(stage, old=()) -> dict:
 
 
 def run_pipeline(answer):
-    """Run this rank's stage in a pipeline without a flush, and return what was found."""
+    """Run this rank's stage in a pipeline without a flush.
+
+    Returns  what `end_of` returns, and "weights": a list of one {name: tensor}, the newest version,
+             and "losses": a float for each micro-batch, on the last rank alone
+    """
     torch.set_default_dtype(torch.float64)  # for the tensors into which Pipeline receives
     rank, n = dist.get_rank(), dist.get_world_size()
     stage = answer(piece_of(places_of(n)[rank]), lr=LR)

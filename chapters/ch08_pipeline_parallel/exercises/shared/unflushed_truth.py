@@ -55,7 +55,7 @@ def facts_with(mistakes, too_many):
             "left",
             lambda names: f"after the last backward self.{names[0]} still has something",
             "the numbers are right, but what a micro-batch has stashed stays there after its "
-            "backward, and with it a version of all weights: self.stash.pop(i)",
+            "backward, and with it a version of all weights, which no later backward needs",
         ),
         Equals(
             "delays",

@@ -53,6 +53,7 @@ def but(change):
 
 
 def third(parameters, layers, gpus, nbytes, below=100 * BILLION) -> list:
+    """Return question 3's answer as [(plan, nbytes)]; [] from `below` parameters on."""
     plan = {"dp": gpus, "tp": 1, "pp": 1, "zero": 3}
     return [(plan, nbytes)] if parameters < below else []
 
