@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.places import PUBLISHED
+from pedagogy_lib.basics.folders import PUBLISHED
 
 try:
     import tomllib

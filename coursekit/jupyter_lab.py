@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from pedagogy_lib.basics.places import OWN, PUBLISHED
+from pedagogy_lib.basics.folders import OWN, PUBLISHED
 
 from .copies.working_copies import WORK, learners_folder, renew_copies
 from .doctor import examine

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pedagogy_lib.basics.errors import WrongInput, need_course
-from pedagogy_lib.basics.places import COURSE, short_path
+from pedagogy_lib.basics.folders import COURSE, short_path
 
 from .chapters import find_checks
 

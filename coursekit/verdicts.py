@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import format_count
 

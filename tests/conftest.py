@@ -40,6 +40,7 @@ def pytest_terminal_summary(terminalreporter):
 def pytest_configure(config):
     """Add what this session does beside its tests; those of the bench also run without a course."""
     if all(map(importlib.util.find_spec, ("coursekit", "jupytext"))):
+        need_chapters()
         import course_tests
 
         config.pluginmanager.register(course_tests)
@@ -49,6 +50,17 @@ def pytest_configure(config):
         config.pluginmanager.register(distribution.Plugin())
     if config.pluginmanager.hasplugin("nbval"):
         start_kernels_again()
+
+
+def need_chapters():
+    """End the session with one sentence if a chapter.toml is wrong, because most tests read it."""
+    from coursekit.chapters import chapters
+    from pedagogy_lib.basics.errors import WrongInput
+
+    try:
+        chapters()
+    except WrongInput as error:
+        raise pytest.UsageError(error) from None
 
 
 def start_kernels_again():

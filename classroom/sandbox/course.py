@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from classroom.handout.checks import next_to_answers
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 
 PARTS = ("pedagogy_lib", "coursekit", "labs")
 LEFT_OUT = ("__pycache__", ".ipynb_checkpoints")

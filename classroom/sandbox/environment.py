@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 from pedagogy_lib.ranks.fork_server_client import ENVIRON
 
 SYSTEM = ("/usr", "/lib", "/lib64", "/lib32", "/bin", "/sbin")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 
 from .bubblewrap import ALONE
 from .free_uids import stranger

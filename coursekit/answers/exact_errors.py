@@ -8,7 +8,7 @@ import builtins
 import importlib
 
 from pedagogy_lib.basics.errors import HangError, LaunchError, RankError, WrongInput
-from pedagogy_lib.basics.places import short_path
+from pedagogy_lib.basics.folders import short_path
 from pedagogy_lib.basics.source_lines import SourceLine
 
 # Errors of the course that are made of texts, {name: (its module, its attributes)}.

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 
 from ..definitions import Program, merge_functions, select_functions
 from .handout_reader import Handout, handout_at

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import need
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 from pedagogy_lib.basics.units import format_count
 
 from ..chapters import find_checks

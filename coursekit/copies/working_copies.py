@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 
 from pedagogy_lib.basics.errors import LaunchError, need_course
-from pedagogy_lib.basics.places import COURSE, OWN
+from pedagogy_lib.basics.folders import COURSE, OWN
 
 WORK, ORIGINALS = "work", ".originals"
 HOME = "~/course"  # of a learner who may not write in the course's folder

@@ -20,9 +20,12 @@ from .results import NOT_ITS_OWN, CallFailure, equal, is_number, need_kind, plai
 class Formula:
     """An exercise that asks for a function of numbers.
 
+    name     the name of the learner's function
     cases    {case: the arguments of each of its calls}
     truth    returns the right value for such arguments, in another way than the solution does
     mistakes [(the misconception, a wrong function that takes what the answer takes), …]
+    hints    two to four sentences, from vague to nearly the solution
+    lab      the lab that the function is in; without one, it is in a cell of the part
     same     whether a value is the right one; by default, equal up to rounding
     whole    which numbers must be whole wherever the truth's are: "ranks are whole numbers"
     right    takes a case's calls and values, and returns the line about a right case

@@ -31,12 +31,15 @@ TOO_LONG = (
 class RankExercise:
     """An exercise whose answer communicates, or works on the ranks' data.
 
+    name     the name of the learner's function or class
     cases    the cases in the order of their trials; each has `ranks`, `is_group` and a text, like a
              `RankCase`
     work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
              Bytes that it sends under `measure_answer()` count as sent by the answer
     facts    each takes a `Trial`, and raises `Wrong`; see facts.py
     right    the line about a case in which all facts hold, or a function of the trial
+    hints    two to four sentences, from vague to nearly the solution
+    lab      the lab that the function is in; without one, it is in a cell of the part
     errors   {words of an exception: what they mean here}
     on_hang  the diagnosis if ranks wait for each other forever, or lose each other
     explain  takes a case and an error, and returns the diagnosis; goes before `errors`

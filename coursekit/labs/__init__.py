@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pedagogy_lib.basics.errors import WrongInput, need
-from pedagogy_lib.basics.places import COURSE, OWN
+from pedagogy_lib.basics.folders import COURSE, OWN
 from pedagogy_lib.basics.screen import say
 from pedagogy_lib.basics.units import brief
 

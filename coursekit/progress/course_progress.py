@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from pedagogy_lib.basics.places import COURSE
+from pedagogy_lib.basics.folders import COURSE
 from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import format_count
 

@@ -5,7 +5,7 @@ import sys
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from .places import short_path
+from .folders import short_path
 
 VS_CODE_CELL = "vscode-notebook-cell:"  # prefix of the addresses of its cells
 

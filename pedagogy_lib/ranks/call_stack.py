@@ -11,7 +11,7 @@ import threading
 import torch
 import torch.distributed as dist
 
-from ..basics.places import PUBLISHED
+from ..basics.folders import PUBLISHED
 from ..basics.source_lines import FOR_A_THREAD, SourceLine
 from ..basics.units import format_count
 

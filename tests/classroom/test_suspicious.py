@@ -10,10 +10,12 @@ from classroom.grading.suspicious import find_allowed_kinds, suspicious
 
 # Right answers that a person will have to look at, and why they are not let through.
 TO_LOOK_AT = {
-    "2.1 from a thread": "a thread may outlive the answer, and change what is compared",
-    "3.18 with a thread for each worker": "likewise",
-    "6.12 stays if a backward is running": "torch._C reaches what the check measures with",
-    "3.11 mock": "a mock replaces functions that the check itself may use",
+    f"{EX.swap} swap from a thread": "a thread may outlive the answer, and change what is compared",
+    f"{EX.serve_as_they_come} serve_as_they_come with a thread for each worker": "likewise",
+    f"{EX.zero3} zero3 stays if a backward is running": (
+        "torch._C reaches what the check measures with"
+    ),
+    f"{EX.no_sync} no_sync mock": "a mock replaces functions that the check itself may use",
 }
 ATTEMPTS = [
     "import pickle",

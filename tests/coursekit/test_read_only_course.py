@@ -11,7 +11,7 @@ from machines_here import run_as
 from coursekit import jupyter_lab
 from coursekit.copies.working_copies import learners_folder, renew_copies
 from pedagogy_lib import LaunchError
-from pedagogy_lib.basics.places import OWN
+from pedagogy_lib.basics.folders import OWN
 
 PARTS = ("00_start_here", "02c_the_ring")
 COPIES = """

@@ -60,6 +60,10 @@ class Answer:
 def answers_to(number: str, path: Path) -> list[Answer]:
     """Return the answers that a file holds to an exercise."""
     exercise = find_exercise(number)
+    if not path.exists():
+        raise ValueError(
+            f"{path.relative_to(build.ROOT)} is missing: write answers, right and wrong ones"
+        )
     _, *parts = SECTION.split(path.read_text())
     need_no_other_sections(path)
     sections = list(zip(*(parts[i::4] for i in range(4))))

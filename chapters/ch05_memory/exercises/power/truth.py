@@ -14,8 +14,8 @@ def compute_known_values(case, place) -> dict:
     return {"right": right, "wrong": wrong_gradients(*case.args)}
 
 
-class WRONG(torch.autograd.Function):
-    """A right function, whose backward the mistakes replace."""
+class Power(torch.autograd.Function):
+    """A power whose gradient the mistakes add."""
 
     @staticmethod
     def forward(ctx, exponent, x):
@@ -23,80 +23,72 @@ class WRONG(torch.autograd.Function):
         ctx.save_for_backward(x)
         return x**exponent
 
-    @staticmethod
+
+def power_with_gradient(gradient) -> type[Power]:
+    """Return a power whose gradient of x is gradient(grad_output, exponent, x)."""
+
     def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
-        return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+        return None, gradient(grad_output, ctx.exponent, x)
 
-
-def replace_backward(of):
-    """Return a maker of functions whose gradient of x is of(g, p, x)."""
-
-    def make(right):
-        def backward(ctx, grad_output):
-            (x,) = ctx.saved_tensors
-            return None, of(grad_output, ctx.exponent, x)
-
-        return type("Other", (right,), {"backward": staticmethod(backward)})
-
-    return make
+    return type("PowerWithGradient", (Power,), {"backward": staticmethod(backward)})
 
 
 MISTAKES = {
     "this is the derivative of the power alone. Behind it more may follow: by the chain rule it is "
-    "multiplied by grad_output": replace_backward(lambda g, p, x: p * x ** (p - 1)),
-    "the exponent is not lowered by 1": replace_backward(lambda g, p, x: g * p * x**p),
-    "the factor is missing: a derivative of a power has its exponent in front": replace_backward(
+    "multiplied by grad_output": power_with_gradient(lambda g, p, x: p * x ** (p - 1)),
+    "the exponent is not lowered by 1": power_with_gradient(lambda g, p, x: g * p * x**p),
+    "the factor is missing: a derivative of a power has its exponent in front": power_with_gradient(
         lambda g, p, x: g * x ** (p - 1)
     ),
-    "the gradient passes unchanged, as if the function were a sum": replace_backward(
+    "the gradient passes unchanged, as if the function were a sum": power_with_gradient(
         lambda g, p, x: g + 0 * x
     ),
-    "grad_output is raised to the power as well: it is a factor, and no more": replace_backward(
+    "grad_output is raised to the power as well: it is a factor, and no more": power_with_gradient(
         lambda g, p, x: p * (g * x) ** (p - 1)
     ),
-    "grad_output is added; by the chain rule it is a factor": replace_backward(
+    "grad_output is added; by the chain rule it is a factor": power_with_gradient(
         lambda g, p, x: g + p * x ** (p - 1)
     ),
-    "this is the gradient of a square, whatever the exponent": replace_backward(
+    "this is the gradient of a square, whatever the exponent": power_with_gradient(
         lambda g, p, x: g * 2 * x
     ),
-    "the exponent is raised by 1, as in an integral: a derivative lowers it": replace_backward(
+    "the exponent is raised by 1, as in an integral: a derivative lowers it": power_with_gradient(
         lambda g, p, x: g * p * x ** (p + 1)
     ),
-    "the gradient is 0 everywhere, as if the result did not depend on x": replace_backward(
+    "the gradient is 0 everywhere, as if the result did not depend on x": power_with_gradient(
         lambda g, p, x: 0 * x
     ),
-    "grad_output is added up: each number of it belongs to one of x": replace_backward(
+    "grad_output is added up: each number of it belongs to one of x": power_with_gradient(
         lambda g, p, x: g.sum() * p * x ** (p - 1)
     ),
-    "grad_output is averaged: each number of it belongs to one of x": replace_backward(
+    "grad_output is averaged: each number of it belongs to one of x": power_with_gradient(
         lambda g, p, x: g.mean() * p * x ** (p - 1)
     ),
-    "only the magnitude of grad_output counts here; it has a sign": replace_backward(
+    "only the magnitude of grad_output counts here; it has a sign": power_with_gradient(
         lambda g, p, x: g.abs() * p * x ** (p - 1)
     ),
     "p * x is raised to the power: ** comes before *, and brackets turn that "
-    "round": replace_backward(lambda g, p, x: g * (p * x) ** (p - 1)),
-    "the factor in front is the exponent itself, before it is lowered": replace_backward(
+    "round": power_with_gradient(lambda g, p, x: g * (p * x) ** (p - 1)),
+    "the factor in front is the exponent itself, before it is lowered": power_with_gradient(
         lambda g, p, x: g * (p - 1) * x ** (p - 1)
     ),
-    "this is the integral: asked is the derivative": replace_backward(
+    "this is the integral: asked is the derivative": power_with_gradient(
         lambda g, p, x: g * x ** (p + 1) / (p + 1)
     ),
-    "this is the derivative by the exponent; asked is that by x": replace_backward(
+    "this is the derivative by the exponent; asked is that by x": power_with_gradient(
         lambda g, p, x: g * x**p * x.log()
     ),
-    "the sign is the other way round": replace_backward(lambda g, p, x: -g * p * x ** (p - 1)),
+    "the sign is the other way round": power_with_gradient(lambda g, p, x: -g * p * x ** (p - 1)),
 }
 
 
 @tabulate(lambda: list(TRIALS.values()))
 def wrong_gradients(exponent, shape, after) -> dict[str, torch.Tensor]:
     found = {}
-    for why, make in MISTAKES.items():
+    for why, power in MISTAKES.items():
         x = numbers_of(shape).requires_grad_()
-        AFTER[after](make(WRONG).apply, exponent, x).backward()
+        AFTER[after](power.apply, exponent, x).backward()
         found[why] = x.grad
     return found
 
