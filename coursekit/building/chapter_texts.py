@@ -40,14 +40,15 @@ Minutes: to read and run, and for the exercises.
 
 def need_parts_in_order(sources: list[Path]):
     """Raise WrongInput unless parts' sources have covers, and the exercises of chapter.toml."""
+    listed = {part.stem: part.exercises for part in parts().values()}
     for source in sources:
-        need_part_in_order(source)
+        if source.stem in listed:
+            need_part_in_order(source, listed[source.stem])
 
 
-def need_part_in_order(source: Path):
+def need_part_in_order(source: Path, listed: tuple[str, ...]):
     text = source.read_text(encoding="utf-8")
     headings = tuple(HEADING.findall(text))
-    listed = next(part.exercises for part in parts().values() if part.stem == source.stem)
     need(
         headings == listed,
         f"{source.name} has headings `### Exercise {{{{name}}}} · Title` with the names "

@@ -185,7 +185,6 @@ YOURS = f"{HEADER} Write your answers here.\n"
 def source_in(folder, monkeypatch):
     """The source of a course's one part."""
     monkeypatch.setattr(build, "ROOT", folder)
-    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)  # no chapter.toml lists it
     source = folder / "chapters" / "ch00_add" / "00_add.py"
     for needed in (source.parent, folder / "solutions"):
         needed.mkdir(parents=True)
@@ -289,7 +288,6 @@ USES = '# %%\nshapes = lab("shapes")\ncheck("2.8")\n'
 def part_record(tmp_path, monkeypatch):
     """A part with its record, and a lab that imports another one: a function that writes labs."""
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)
     labs = tmp_path / "chapters" / "ch00_add" / "labs"
     for folder in (labs, tmp_path / "solutions"):
         folder.mkdir(parents=True)
@@ -358,7 +356,6 @@ def test_comments_and_docstrings_make_no_record_outdated(tmp_path):
 
 def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(build, "ROOT", tmp_path)
-    monkeypatch.setattr(build, "need_parts_in_order", lambda _: None)
     chapter = tmp_path / "chapters" / "ch00_add"
     (chapter / "labs" / "tables").mkdir(parents=True)
     (chapter / "00_add.py").write_text(SOURCE)

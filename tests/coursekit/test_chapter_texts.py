@@ -13,7 +13,7 @@ from coursekit.building.chapter_texts import (
     MARKERS,
     chapters_page,
     expand_markers,
-    need_part_in_order,
+    need_parts_in_order,
     round_to_hours,
 )
 from coursekit.chapters import NAMED, course, exercise_folders, parts
@@ -187,10 +187,10 @@ def test_a_part_has_the_exercises_of_chapter_toml_and_a_cover(chapter, change, s
         cached.cache_clear()
     try:
         source.write_text(PART)
-        need_part_in_order(source)
+        need_parts_in_order([source])
         source.write_text(PART.replace(*change, 1))
         with pytest.raises(WrongInput, match=r"90_add\.py") as caught:
-            need_part_in_order(source)
+            need_parts_in_order([source])
     finally:
         for cached in (chapters.chapters, chapters.parts, chapters.exercise_numbers):
             cached.cache_clear()

@@ -142,7 +142,7 @@ def test_interleaved_may_not_be_changed(course):
 def test_the_truth_about_schedules(ranks, m):
     """Both take m + ranks - 1 turns, and keep what their papers say."""
     gpipe, one_f_one_b = (
-        simulate(find_exercise(n).right(ranks, m)) for n in (EX.gpipe, EX.one_f_one_b)
+        simulate(find_exercise(n).make_rows(ranks, m)) for n in (EX.gpipe, EX.one_f_one_b)
     )
     assert gpipe.seconds == one_f_one_b.seconds == 3 * slots_of(ranks, m)
     assert slots_of(ranks, m) == m + ranks - 1
