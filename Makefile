@@ -30,11 +30,15 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 	doctor lock clean
 
 help:
+	@echo "make setup    install what the course needs, in .venv/"
 	@echo "make lab      open the course in JupyterLab"
 	@echo "make smoke    check in a minute that this installation works"
 	@echo "make test     check the course: about eight minutes on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
-	@echo "make test-all everything, in stages that can be called alone: hours"
+	@echo "make test-deep  every answer to every exercise, and what takes long: an hour"
+	@echo "make test-optional  what needs a browser, walls around answers, or DeepSpeed"
+	@echo "make test-kernels   what compares numbers, with other processors' arithmetic"
+	@echo "make test-all all of these stages: hours"
 	@echo "make build    build notebooks/ and labs/ from chapters/, and execute what has changed"
 	@echo "make answers  try the answers to the exercises on ranks that have changed"
 	@echo "make bench    compare with the other libraries, side by side"

@@ -80,6 +80,7 @@ def not_attempted(exercise, what_to_do) -> Verdict:
 
 
 def withhold_verdict(exercise, what) -> Verdict:
+    """Return a verdict that is neither passed nor failed (`passed` is None), and says `what`."""
     return Verdict(f"{title_of(exercise)}: {what}", None, [], hints=exercise.hints)
 
 

@@ -34,7 +34,7 @@ def solution(exercise):
     if asked.lab:
         path = course.ROOT / "solutions" / "labs" / f"{asked.lab}.py"
         return LabFunction(Lab(asked.lab, path, path), asked.name)
-    program = course.read_part_solution(asked.part)
+    program = course.read_solution(asked.part)
     answer = next(s for s in reversed(program.statements) if asked.name in bound_by(s.node))
     text, _ = assemble_program(answer, asked.name, [program], course.part(asked.part))
     module = types.ModuleType("solution")

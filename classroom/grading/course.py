@@ -117,16 +117,8 @@ def imports_of_lab(name: str) -> frozenset[str]:
 
 
 @cache
-def read_lab_solution(name: str) -> Program:
-    return read_solution(name)
-
-
-@cache
-def read_part_solution(stem: str) -> Program:
-    return read_solution(stem)
-
-
 def read_solution(stem: str) -> Program:
+    """Return a lab or a part with the course's own answers, by its name: `zero`, `06_zero`."""
     from coursekit.building import build  # takes seconds to import, and most students need none
 
     source = build.source_of(stem)

@@ -44,7 +44,7 @@ def compose(name: str, programs: list[Program], given=frozenset()) -> StudentLab
         if found.state != "written":
             found = elsewhere(function, number, lab, best, programs) or found
         if found.state != "written" and number in given:
-            put(lab, function, [definition(function, course.read_lab_solution(name))])
+            put(lab, function, [definition(function, course.read_solution(name))])
         elif len(files) > 1 and found.state == "written":
             found.reasons.append(f"{len(files)} files are labs/{name}.py: took {best.path}")
         lab.found[function] = found

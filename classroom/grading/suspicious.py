@@ -186,9 +186,7 @@ LOOKS = (
 @cache
 def find_allowed_kinds(asked) -> frozenset[str]:
     """Return the kinds that occur in the course's own program around an exercise."""
-    program = (
-        course.read_lab_solution(asked.lab) if asked.lab else course.read_part_solution(asked.part)
-    )
+    program = course.read_solution(asked.lab or asked.part)
     near = [s for s in program.statements if asked.lab or asked.name in bound_by(s.node)]
     return frozenset(kind for one in near for kind, _ in kinds_in(one.node, modules_in(one.node)))
 

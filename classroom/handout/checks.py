@@ -15,7 +15,7 @@ from pathlib import Path
 from coursekit import content
 from coursekit.answers.remote_answer import pickle_value
 from coursekit.building.build import ROOT
-from coursekit.building.record_inputs import modules_behind
+from coursekit.building.record_inputs import list_imported_modules, modules_behind
 from coursekit.chapters import FOLDER, exercise_folders
 from coursekit.check_runner import find_exercise
 from coursekit.kit import Formula
@@ -43,13 +43,25 @@ def next_to_answers(numbers=()) -> dict[str, bytes]:
 
     Raises  ValueError if a file that says what is right is among them
     """
-    files = {}
-    for path in sorted(set().union(*map(modules_behind, begin_next_to_answers(numbers)))):
+    files, begun = {}, begin_next_to_answers(numbers)
+    for path in sorted(set().union(*map(modules_behind, begun))):
         marked = find_tabled_functions(path)
         if is_judging(path) or not all(function.beside for function in marked):
-            raise ValueError(f"{short(path)} says what is right, and runs next to an answer")
+            raise ValueError(describe_judge(path, begun))
         files |= build_table_files(path, marked)
     return files
+
+
+def describe_judge(path: Path, begun) -> str:
+    """Describe a file that says what is right, and why it would run next to an answer."""
+    behind = set().union(*map(modules_behind, begun))
+    importers = [short(one) for one in sorted(behind) if path in list_imported_modules(one)]
+    why = (
+        f"it is imported by {' and '.join(importers)}"
+        if importers
+        else "a check calls it or sends it"
+    )
+    return f"{short(path)} says what is right, and runs next to an answer: {why}"
 
 
 def begin_next_to_answers(numbers) -> set[Path]:

@@ -30,7 +30,7 @@ from ..chapters import insert_numbers
 from ..copies.working_copies import HANDOUT
 from .chapter_texts import chapters_page, expand_markers, join_punctuation, need_parts_in_order
 from .record_inputs import digest_inputs
-from .record_pictures import find_cover, lighten_pictures
+from .record_pictures import find_cover, reduce_palettes
 from .views_of_parts import fresh_views
 
 ROOT = Path(__file__).parents[2]
@@ -154,7 +154,7 @@ def execute(source: Path, views: Path | None = None):
         config=Config(ENCRYPTED),
     )
     client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
-    lighten_pictures(notebook)
+    reduce_palettes(notebook)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return mark_inputs(notebook)
 

@@ -8,7 +8,7 @@ from PIL import Image
 from pedagogy_lib.pictures.palette import reduce_colors
 
 
-def lighten_pictures(notebook):
+def reduce_palettes(notebook):
     """Give all PNG files of a notebook's outputs a palette, in place."""
     for cell in notebook.cells:
         for output in cell.get("outputs", []):

@@ -54,7 +54,7 @@ class Equals:
 
     def difference(self, trial, found, wanted, place) -> str:
         told = difference(self.called or self.name, found[place], wanted[place], self.same)
-        return f"{trial.who(place)}: {told}"
+        return f"{trial.name_of_rank(place)}: {told}"
 
     def why(self, trial, found, wanted, wrong) -> str:
         """Return the mistake that gives the values of all ranks, or else those of wrong ranks."""
@@ -118,7 +118,7 @@ class Holds:
                 what = self.what if callable(self.what) else self.what.format
                 what = run_diagnosis(what, value, otherwise=f"it is {value!r:.60}")
                 why = run_diagnosis(self.why, trial, place) if callable(self.why) else self.why
-                raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
+                raise Wrong(str(trial.case), f"{trial.name_of_rank(place)}: {what}", why)
 
 
 def never(name, what, why="") -> Holds:
@@ -146,7 +146,9 @@ class Sends:
             return ""
         for place, (sent, allowed) in enumerate(zip(trial.sent_bytes, most)):
             if sent > allowed * (1 + TOLERANCE):
-                what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
+                what = (
+                    f"{trial.name_of_rank(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
+                )
                 why = (
                     run_diagnosis(self.why, trial, sent / allowed)
                     if callable(self.why)

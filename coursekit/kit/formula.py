@@ -26,6 +26,9 @@ class Formula:
     mistakes [(the misconception, a wrong function that takes what the answer takes), …]
     hints    two to four sentences, from vague to nearly the solution
     lab      the lab that the function is in; without one, it is in a cell of the part
+    unit     the unit of a number, such as " s", which follows it in lines and diagnoses
+    asked    what kind of value is expected, in words: "a list of indices"
+    shape    the diagnosis of a value of another kind
     same     whether a value is the right one; by default, equal up to rounding
     whole    which numbers must be whole wherever the truth's are: "ranks are whole numbers"
     right    takes a case's calls and values, and returns the line about a right case
@@ -48,10 +51,10 @@ class Formula:
     errors: dict[str, str] = field(default_factory=dict)
     explain: Callable | None = None
     also: Callable | None = None
-    unit: str = ""  # of a number, as in " s"
+    unit: str = ""
     whole: str = ""
-    asked: str = ""  # what kind of value is expected, in words
-    shape: str = ""  # the diagnosis of a value of another kind
+    asked: str = ""
+    shape: str = ""
     lab: str | None = None
     slow: str = ""
 

@@ -88,7 +88,7 @@ class SendLimit:
         for place, calls in enumerate(found):
             sent = sum(call.sent_bytes for call in calls)
             if sent > most:
-                what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {most:,.0f}"
+                what = f"{trial.name_of_rank(place)} sends {sent:,} bytes; {self.what} {most:,.0f}"
                 why = self.why(trial, sent) if callable(self.why) else self.why
                 raise Wrong(f"cost, {trial.case}", what, f"the numbers are right, but {why}")
         return f"cost, {trial.case}: a rank sends {sent:,} bytes" if most else ""

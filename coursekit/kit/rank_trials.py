@@ -93,7 +93,7 @@ class Trial:
         if all(hasattr(of_rank, name) for of_rank in self.found):
             return [getattr(of_rank, name) for of_rank in self.found]
 
-    def who(self, place) -> str:
+    def name_of_rank(self, place) -> str:
         """Return a rank's name, with its number in the world, in a group as well."""
         return f"rank {self.case.ranks[place]}"
 

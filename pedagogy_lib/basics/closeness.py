@@ -90,7 +90,11 @@ def is_rounding(gap, tolerance) -> bool:
 
 
 def rounding(dtype=torch.float64, steps=1) -> float:
-    """Return the largest relative difference that counts as rounding; 0 for whole numbers."""
+    """Return the largest relative difference that counts as rounding.
+
+    dtype  the numbers' dtype; of whole numbers no difference counts as rounding, so it returns 0
+    steps  number of training steps that led to the numbers; each allows as much again
+    """
     return steps * torch.finfo(dtype).eps ** DIGITS_KEPT if dtype.is_floating_point else 0.0
 
 

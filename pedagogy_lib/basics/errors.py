@@ -63,17 +63,18 @@ def where_stopped(waits: dict[int, SourceLine | None]) -> str:
 class RankError(LaunchError):
     """A launch in which a rank raised, died or was killed.
 
-    Attributes
-        rank: the rank that failed; the first one if several failed.
-        exception: the exception it raised; None if it died without one, or it cannot be pickled.
-        place: the learner's line; None if it is not known, as for a killed rank.
+    rank       the rank that failed; the first one if several failed
+    exception  the exception that it raised; None if it died without one, or it cannot be pickled
+    place      the learner's line, a `SourceLine`; None if it is unknown, as for a killed rank
     """
 
     def __init__(self, rank, what, exception=None, source_line=None, lost=None, own=None, who=""):
         """Compose the message.
 
+        what  what happened to the rank, as a verb phrase: "raised ValueError: …", "was killed …"
         lost  {rank: source line} of the ranks that lost a neighbour after this failure
         own   {rank: (what, source line)} of the other ranks that failed on their own
+        who   subject of `what`, if more ranks than one failed so; by default "rank 0" or the like
         """
         self.rank, self.exception, self.place = rank, exception, source_line
         lines = [f"{who or f'rank {rank}'} {what}"]
@@ -111,10 +112,9 @@ def own_errors(failures, first) -> list[str]:
 class HangError(LaunchError):
     """A launch in which not every rank finished in time.
 
-    Attributes
-        waits: the `SourceLine` of each rank; None for a rank that has already returned.
-        seconds: how long the launch waited for the ranks.
-        advice: the conclusion to draw from this, in a sentence or two.
+    waits    {rank: its `SourceLine`, or None if it has already returned}
+    seconds  how long the launch waited for the ranks
+    advice   the conclusion to draw from this, in a sentence or two
 
     If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.
     """

@@ -71,13 +71,15 @@ class Machine:
     def has_ended(self) -> bool:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def hear(self):
+    def hear(self) -> dict:
+        """Return the next answer of the machine's process; raise WishError if it is a refusal."""
         answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
         if "refused" in answer:
             raise WishError(answer["refused"])
         return answer
 
-    def ask(self, **wish):
+    def ask(self, **wish) -> dict:
+        """Make a wish and return the answer once it is fulfilled; raise WishError on refusal."""
         self.line.write(json.dumps(wish) + "\n")
         self.line.flush()
         return self.hear()

@@ -162,7 +162,7 @@ class NetworkRun:
             timer.daemon = True
             timer.start()
 
-    def work_begins(self):
+    def begin_if_needed(self):
         """Start the plan's seconds, because all ranks have met, unless they count already."""
         if not self.has_begun:
             self.begin()

@@ -26,9 +26,12 @@ HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=None) -> Picture:
     """Plot groups of bars: one group for each name, and in it one bar for each of `bars`.
 
+    names            of the groups: 1 to `MOST_NAMES`
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
     highest          the upper end of the y axis, such as one for all pictures of a film
-    Raises           LaunchError if something is predicted that has no bars, or cannot be drawn
+    Raises           LaunchError if there are no names or too many, if `bars` or `predicted` is of
+                     another form or has too many entries for the colours, or if `predicted` has an
+                     entry that `bars` lacks
     """
     predicted = predicted or {}
     need(0 < len(names) <= MOST_NAMES, f"plot_bars() takes 1 to {MOST_NAMES} names")

@@ -159,9 +159,9 @@ class Launch(RankListener):
         finally:
             self.end()
 
-    def work_begins(self) -> bool:
+    def is_ready_to_work(self) -> bool:
         if self.network_run:
-            self.network_run.work_begins()
+            self.network_run.begin_if_needed()
         return True
 
     def start(self, data):

@@ -71,14 +71,14 @@ class RankListener:
             self.listen_for(BEGUN, start, START_SECONDS)
             and self.listen_for(UNPACKED, self.timeout, longer)
             and self.listen_for(JOINED, start, START_SECONDS)
-            and self.work_begins()
+            and self.is_ready_to_work()
             and self.listen_for(RETURNED, self.timeout, longer)
             and self.listen_for(None, self.timeout, START_SECONDS, self.all_values_arrive)
             and self.listen_for(None, self.timeout, math.inf, self.is_decided)
         )
 
-    def work_begins(self) -> bool:
-        """Do nothing when all ranks have met, and return True; `Launch` overrides it."""
+    def is_ready_to_work(self) -> bool:
+        """Return True, because all ranks have met; `Launch` starts its network's plan first."""
         return True
 
     def listen_for(self, stage, least, most, condition=None) -> bool:

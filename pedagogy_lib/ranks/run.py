@@ -21,7 +21,8 @@ class Block:
     peak_bytes                   {kind: most bytes reached, …, "total": highest sum}, or None
     at_peak                      {kind: bytes} at the moment of the highest sum, or None
     spans                        [(start, end), …] in seconds since the launch began
-    calls                        the communication calls that torch.distributed's operators made
+    calls                        [`Call`, …]: the communication calls that torch.distributed's
+                                 operators made
     memory                       [(times, bytes), …] for each outermost use: when memory changed,
                                  and the bytes of each of `KINDS` from then on
     wire                         "measured": the kernel's counters; "counted": from the calls

@@ -7,6 +7,8 @@ from .timelines import ScheduleError, count_in_flight, parse_schedule, text_of
 def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
     """Raise ScheduleError with the first mistake in a schedule, rank by rank.
 
+    rows          one list per rank: its actions (kind, microbatch) or (kind, microbatch, chunk) in
+                  their order, with the kinds of `timelines.LABELS`
     microbatches  number of micro-batches; by default as many as the rows name
     most_kept     most micro-batches that a rank may keep at a time: a number, or a list with one
                   per rank

@@ -19,6 +19,8 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=
 
     An action begins when its rank has finished the one before and its input has arrived.
 
+    rows          one list per rank: its actions (kind, microbatch) or (kind, microbatch, chunk) in
+                  their order, with the kinds of `timelines.LABELS`
     seconds       {kind: duration}, each a number, or a list with one per stage of the model; by
                   default a forward takes 1 and a backward twice as long
     link_seconds  time for which a message from rank to rank occupies its sender's link
@@ -26,8 +28,8 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=
     unit          unit of the times; by default "s" if `seconds` is given, else "forwards"
     stages        the stages of the model on each rank: [[stage of each of its chunks], …]; each
                   chunk may be a copy of the model
-    Raises        ScheduleError if the input of an action never arrives; WrongInput if `seconds`
-                  lacks a kind or a stage, or `stages` does not fit
+    Raises        ScheduleError if `rows` has another form, or the input of an action never arrives;
+                  WrongInput if `seconds` lacks a kind or a stage, or `stages` does not fit
     """
     rows = parse_schedule(rows)
     simulation = Simulation(rows, seconds or EVEN, link_seconds, waits, stages)

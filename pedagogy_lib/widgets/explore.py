@@ -21,9 +21,10 @@ def explore(
                the start, so that nothing below ever moves
     choices    for each argument of `draw` its possible values; the first is shown at the start.
                If some do not go together, `draw` raises a ValueError that says why
-    Raises     LaunchError if the values of an argument are no list, an empty one, or neither
-               numbers nor words; if a label or a highest value belongs to no argument; or if
-               `draw` returns no picture
+    Raises     LaunchError if `draw`, `run` or `no_effect` is not callable; if the values of an
+               argument are no list, an empty one, or neither numbers nor words; if `action` is no
+               text; if `labels` or `highest` is no dict, or names an argument without values; or
+               if `draw` returns no picture
     Returns    the picture itself where nobody watches (tests, reports), so that it stays visible;
                all other pictures are then recorded if a build wants them (see view_files.py).
                A single slider also plays as a film

@@ -12,10 +12,9 @@ from ..pictures.style import Picture, need_picture
 class Views:
     """The views of a picture with controls, drawn choice by choice.
 
-    Attributes
-        chosen  the choice at the start: {name: index of the value}
-        start   its view, see `view_of`
-        last    the picture that was drawn last
+    chosen  the choice at the start: {name: index of the value}
+    start   its view, see `view_of`
+    last    the picture that was drawn last
     """
 
     def __init__(self, draw, controls, start: Picture, no_effect=None, address=source_of):

@@ -4,7 +4,6 @@ import ast
 import os
 import time
 from functools import cache
-from operator import attrgetter
 
 import pytest
 import trials
@@ -21,6 +20,7 @@ from each import repeat_for_each
 from coursekit.answers import remote_answer
 from coursekit.building import build
 from coursekit.building.record_inputs import modules_behind
+from coursekit.chapters import exercise_folders
 from coursekit.kit import Formula
 from pedagogy_lib import check
 
@@ -120,9 +120,16 @@ def kit_names_in(module) -> set[str]:
     return {f"{node.module}.{alias.name}" for node in kit for alias in node.names}
 
 
-@repeat_for_each("exercise", EXERCISES, attrgetter("number"))
+@repeat_for_each("exercise", EXERCISES, label_exercise)
 def test_there_are_answers_of_both_kinds(exercise):
     kinds = [answer.kind for answer in ANSWERS if answer.exercise is exercise]
     mistakes = exercise.mistakes if isinstance(exercise, Formula) else []
-    assert kinds.count("right") >= 2
-    assert kinds.count("wrong") + len(mistakes) >= 5
+    need_answers(exercise, "right", 2 - kinds.count("right"))
+    need_answers(exercise, "wrong", 5 - kinds.count("wrong") - len(mistakes))
+
+
+def need_answers(exercise, kind, missing):
+    """Fail, and name the file to write to, if answers of a kind are missing."""
+    if missing > 0:
+        file = (exercise_folders()[exercise.number] / "answers.py").relative_to(build.ROOT)
+        pytest.fail(f"write {missing} more {kind} answer{'s' * (missing > 1)} in {file}")

@@ -53,7 +53,7 @@ def test_two_builds_give_the_same_bytes(tmp_path):
     assert names == {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_what_is_in_it():
+def test_a_handout_has_the_parts_and_labs_of_its_chapter_and_no_solution():
     files = files_of("02")
     assert [name for name in files if NOT_IN_IT.search(name)] == []
     assert {name for name in files if name.startswith("notebooks/")} == {
@@ -65,7 +65,7 @@ def test_what_is_in_it():
     assert "tools/setup.py" in files
     for name in files:
         if name.startswith(("labs/", "notebooks/")):
-            assert build.BEGIN.encode() not in files[name]
+            assert build.BEGIN.encode() not in files[name], name
 
 
 def test_labs_come_with_all_that_they_import_and_with_their_exercises():

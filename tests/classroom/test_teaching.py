@@ -50,8 +50,8 @@ def test_each_goal_is_seen_by_an_exercise_or_a_prediction():
 
 @pytest.mark.parametrize("written", [plans, misconceptions], ids=["plans", "misconceptions"])
 def test_the_pages_are_current(written):
-    """Else: python -m classroom.teaching plans"""
-    assert written.PAGE.read_text() == written.text()
+    is_current = written.PAGE.read_text() == written.text()
+    assert is_current, "run `python -m classroom.teaching plans`, which writes both pages again"
 
 
 @pytest.mark.parametrize(

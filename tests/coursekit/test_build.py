@@ -40,6 +40,7 @@ TO_READ = {  # what stands for it when words are counted
 }
 # A cell that asks for a prediction, or tells what is done, a part's cover and its end: they are no
 # more to read. Nor is a prediction's comparison, which is folded.
+NEXT = re.compile(r"\*\*Next\*\*: \[.*?\]\(.*?\)")  # its title is not this part's text
 ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
@@ -75,9 +76,11 @@ def test_chapters_keep_to_the_house_size(source):
     assert len(long) <= 60, f"{source.stem} has {len(long)} cells: split it into two parts"
     for cell in cells:
         if cell.cell_type == "code":
-            assert len([line for line in cell.source.splitlines() if line.strip()]) <= 25
+            lines = sum(bool(line.strip()) for line in cell.source.splitlines())
+            assert lines <= 25, f"{lines} lines of code, at most 25:\n{cell.source}"
         if cell.cell_type == "markdown":
-            assert words_in(cell.source) <= 120, cell.source
+            words = words_in(NEXT.sub("", cell.source))
+            assert words <= 120, f"{words} words, at most 120:\n{cell.source}"
     code = [cell for cell in cells if cell.cell_type == "code"]
     tags = [cell.metadata.get("tags", []) for cell in code]
     number = next(i for i, cell_tags in enumerate(tags) if "parameters" in cell_tags)

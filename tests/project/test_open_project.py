@@ -44,4 +44,5 @@ def test_the_page_says_how_large_the_course_is():
     ]
     said = (f"The {len(chapters())} chapters have {len(every)} parts and {len(exercise_numbers())} "
             f"exercises: {hours[0]} hours to read and run, and {hours[1]} more")  # fmt: skip
-    assert said in " ".join((ROOT / "README.md").read_text().split())
+    page = " ".join((ROOT / "README.md").read_text().split())
+    assert said in page, f"README.md has to say: {said} …"

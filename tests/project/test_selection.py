@@ -45,7 +45,10 @@ def test_every_public_name_is_used_by_these_parts_or_by_a_test():
 def test_the_cells_of_a_notebook_and_the_tests_of_a_file_stay_together():
     pieces = map(distribution.piece_of, ("solutions/a.ipynb::Cell 0", "solutions/a.ipynb::Cell 1"))
     assert len(set(pieces)) == 1
-    assert distribution.piece_of("tests/bench/test_run.py::test_a[1]") == "tests/bench/test_run.py"
+    assert (
+        distribution.piece_of("tests/bench/ranks/test_run.py::test_a[1]")
+        == "tests/bench/ranks/test_run.py"
+    )
 
 
 def test_answers_to_different_exercises_are_dealt_out_one_by_one():

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import pytest
@@ -142,19 +142,35 @@ def events_of(table):
 # ---- What is noted --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "stage, table", [("Zero1", STAGE_1), ("Zero2", STAGE_2), ("Zero3", STAGE_3)]
-)
-def test_every_frame_of_a_step(stage, table):
-    first, second = launch(film_stage, load_solved_lab("zero"), stage, world_size=2).values
+STAGES = {"Zero1": STAGE_1, "Zero2": STAGE_2, "Zero3": STAGE_3}
+
+
+@cache
+def film_on_two_ranks(stage) -> list:
+    return launch(film_stage, load_solved_lab("zero"), stage, world_size=2).values
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_frame_of_a_step(stage):
+    _, second = film_on_two_ranks(stage)
     assert [abbreviate_frame(frame) for frame in second.frames] == [
-        line.split() for line in table.strip().split("\n")
+        line.split() for line in STAGES[stage].strip().split("\n")
     ]
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_film_has_the_names_and_sizes_of_its_units(stage):
+    first, second = film_on_two_ranks(stage)
     assert first.names == second.names == ["rest", "blocks.0", "blocks.1"]
     assert first.sizes == second.sizes == [[32, 8, 24, 3], [64, 8], [64, 8]]
     assert first.elements == second.elements == [68, 72, 72]
     assert first.unit_bytes == second.unit_bytes == [272, 288, 288]
     assert (first.rank, second.rank, first.n) == (0, 1, 2)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_the_films_of_two_ranks_mirror_each_other(stage):
+    first, second = film_on_two_ranks(stage)
     for ours, theirs in zip(first.frames, second.frames, strict=True):
         assert ours.event == theirs.event
         for mine, other in zip(ours.units, theirs.units, strict=True):
@@ -163,7 +179,7 @@ def test_every_frame_of_a_step(stage, table):
 
 
 def test_gradients_have_their_bytes():
-    film, _ = launch(film_stage, load_solved_lab("zero"), "Zero2", world_size=2).values
+    film, _ = film_on_two_ranks("Zero2")
     at = dict(zip(events(film), film.frames))
     assert at["backward: blocks.1 computes its gradients"].units[2].gradient_bytes == (256, 32)
     assert at["backward: blocks.1 computes its gradients"].units[0].gradient_bytes == (0, 0, 96, 12)

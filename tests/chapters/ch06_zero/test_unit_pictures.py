@@ -122,7 +122,7 @@ def test_a_mean_gradient_is_in_the_ranks_own_box(films):
     assert read_boxes(picture, 1, 0, rank=1) == [("mean", 0.5, 1), (OUTLINE, 0, 1)]
 
 
-def test_updated_chunks():
+def test_an_updated_chunk_has_a_colour_of_its_own_on_its_owner():
     step = UnitFrame("step", [0, 1], [make_unit_state("uh"), make_unit_state("ua")], 40, 0)
     picture = plot_units([film(0, step)], 2)
     assert read_boxes(picture, 0, 0) == [

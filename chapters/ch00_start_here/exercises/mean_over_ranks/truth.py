@@ -71,7 +71,7 @@ def is_rounded(got, wanted) -> bool:
 
 
 def describe_mean(trial, place) -> str:
-    return f"{trial.who(place)}: the mean is {trial[place].got:.10g}, expected " + (
+    return f"{trial.name_of_rank(place)}: the mean is {trial[place].got:.10g}, expected " + (
         f"{mean_of_all(trial, place):.10g}"
     )
 

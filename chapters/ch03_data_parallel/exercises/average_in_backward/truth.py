@@ -131,7 +131,7 @@ def check_early_sends(trial):
         for number, begun in enumerate(of.ready):
             if begun < number - 1:
                 what = f"when gradient {number + 1} is ready, {begun} of those before it travel"
-                yield f"{trial.who(place)}: the numbers are right, but {what}", (
+                yield f"{trial.name_of_rank(place)}: the numbers are right, but {what}", (
                     "a hook averages its gradient when it is ready. What is sent at the end of the "
                     "backward cannot be hidden behind it"
                 )  # fmt: skip
@@ -144,7 +144,7 @@ def describe_norms(trial, place) -> str:
     return (
         "{}, {}: `.grad` has norm {:.4f}, expected {:.4f}, the mean over the ranks; this rank's "
         "own has {:.4f}"
-    ).format(trial.who(place), name, *norms)
+    ).format(trial.name_of_rank(place), name, *norms)
 
 
 def why_moved(trial, place) -> str:

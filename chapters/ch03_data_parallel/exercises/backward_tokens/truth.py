@@ -113,7 +113,7 @@ def counts_once(trial):
     for place, calls in enumerate(trial.calls):
         small = sum(call.name == "all_reduce" and call.tensor_bytes <= SMALL for call in calls)
         if small > 1:
-            what = f"{trial.who(place)}: {small} all-reduces of single numbers"
+            what = f"{trial.name_of_rank(place)}: {small} all-reduces of single numbers"
             yield what, "how many tokens count is known before the first forward: ask once"
 
 

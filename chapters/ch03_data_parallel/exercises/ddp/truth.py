@@ -46,7 +46,7 @@ def buckets_in_time(trial):
     _, is_watched = trial.case.args
     for place, of in enumerate(trial if is_watched else ()):
         for number, events in enumerate(of.events):
-            where = f"{trial.who(place)}, step {number + 1}"
+            where = f"{trial.name_of_rank(place)}, step {number + 1}"
             if not select_events(events, "begin"):
                 yield f"{where}: self.all_reduce has not been called", why_not_begun(trial, number)
             for what, why in what_is_late(events, of.names):
@@ -135,7 +135,7 @@ def one_call_for_each_bucket(trial):
         if kinds != {"all_reduce"} or len(calls) != count:
             made = f"{len(calls)} calls for {count} buckets, {', '.join(sorted(kinds))}"
             why = "one all-reduce for each bucket is enough, and it is self.all_reduce"
-            yield f"{trial.who(place)} makes {made}", why
+            yield f"{trial.name_of_rank(place)} makes {made}", why
 
 
 def mistakes(trial, place):

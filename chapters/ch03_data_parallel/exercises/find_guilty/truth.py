@@ -54,7 +54,7 @@ def compare_by_place(records):
     return found and (found[0], records[0][found[1] - 1]["number"], found[2])
 
 
-def compare_from_one(records):
+def start_at_first_rank(records):
     return find_difference(records, first=lambda starts: len([*starts][:1]))
 
 
@@ -124,7 +124,7 @@ ALL_MISTAKES = [
     (
         "an old call that a recorder has lost is not one that the rank left out: begin with "
         "the first number that every rank still has",
-        compare_from_one,
+        start_at_first_rank,
     ),
     (
         "rank 0 may be the guilty one, too: then all others differ from it. Guilty is the one "

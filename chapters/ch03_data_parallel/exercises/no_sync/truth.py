@@ -60,7 +60,7 @@ def check_synchronizing(trial):
         for when, (wanted, why) in SWITCH.items():
             if of.seen[when] is not wanted:
                 what = f"{when}, ddp.synchronizing is {of.seen[when]}, expected {wanted}"
-                yield f"{trial.who(place)}: {what}", why
+                yield f"{trial.name_of_rank(place)}: {what}", why
 
 
 @complains

@@ -53,7 +53,7 @@ def right_if_large(truth=mean_of_large, what="`.grad`") -> Equals:
     def describe_wrong_gradient(trial, place):
         wanted, found = truth(trial, place), trial[place].large
         wrong = next(name for name in wanted if not nearly(found.get(name), wanted[name]))
-        return f"{trial.who(place)}, a large model: {what} of {wrong} is wrong"
+        return f"{trial.name_of_rank(place)}, a large model: {what} of {wrong} is wrong"
 
     return Equals(
         "large", truth, otherwise=NOT_THE_LARGE, same=nearly, tells=describe_wrong_gradient

@@ -8,4 +8,4 @@ def leaves_alone(trial):
     """Complain of the changes that ranks have found: `touched`, [(what, why)]."""
     for place, touched in enumerate(trial.collect_values("touched") or ()):
         for what, why in touched:
-            yield f"{trial.who(place)}: {what}", why
+            yield f"{trial.name_of_rank(place)}: {what}", why

@@ -142,8 +142,9 @@ def need_one_broadcast(trial) -> str:
         })  # fmt: skip
         raise Wrong(case, f"{copies:.2f} copies of {size} are sent in all; {n - 1} are enough", why)
     if max(sent) > tree_rounds(n) * sizes.model * (1 + TOLERANCE):
+        busiest = trial.name_of_rank(sent.index(max(sent)))
         raise Wrong(
-            case, f"{trial.who(sent.index(max(sent)))} sends {max(sent) / sizes.model:.0f} copies",
+            case, f"{busiest} sends {max(sent) / sizes.model:.0f} copies",
             "this is a star: one rank sends to all others, one after another. In a broadcast's "
             "tree those who have it help",
         )  # fmt: skip

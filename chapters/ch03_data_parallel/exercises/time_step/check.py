@@ -6,7 +6,7 @@ from pedagogy_lib.basics.closeness import close_in_float32
 
 from ..shared.state_snapshot_truth import leaves_alone
 from .cases import TIMED, Step, time_one
-from .truth import is_timed, mistakes, parts_of
+from .truth import mistakes, need_right_times, parts_of
 
 EXERCISE = RankExercise(
     "time_step",
@@ -22,7 +22,7 @@ EXERCISE = RankExercise(
         Holds("times", lambda times: times is not None, "it returned None", NO_RETURN),
         Holds("times", lambda times: isinstance(times, dict), "it returned {}",
               "return three numbers, in the order forward, backward, communication."),
-        is_timed,
+        need_right_times,
         Equals("times", parts_of, mistakes, "the time", same=close_in_float32),
         Holds("calls", lambda calls: all(calls[what] == 2 for what in TIMED),
               lambda calls: ", ".join(f"{what}: {calls[what]} times" for what in TIMED),

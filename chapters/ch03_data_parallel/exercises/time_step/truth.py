@@ -26,7 +26,7 @@ def digits_left(times, parts) -> int | None:
 
 
 @complains
-def is_timed(trial):
+def need_right_times(trial):
     """Complain of wrong times if a pass did not run, or the clock was read or used wrongly."""
     times, calls = trial[0].times, trial[0].calls
     if close_in_float32(times, parts_of(trial, 0)):

@@ -42,7 +42,7 @@ def work_is_shared_out(trial):
     steps = [len(of.batches) for of in trial]
     taken = [len(flatten_lists(of.batches)) for of in trial]
     if not all(steps):
-        yield f"loss_fn was never called on {trial.who(steps.index(0))}", (
+        yield f"loss_fn was never called on {trial.name_of_rank(steps.index(0))}", (
             "is there a loop, and is the loss what loss_fn gives? It may be any function"
         )  # fmt: skip
     if len(set(steps)) > 1 or len(set(taken)) > 1:
@@ -119,13 +119,13 @@ def batches_are_full(trial):
         wanted = [samples] * full + [rest] * bool(rest)
         if sizes != wanted:
             told = f"takes {sizes} samples in the steps of an epoch, expected {wanted}"
-            yield f"{trial.who(place)} {told}", (
+            yield f"{trial.name_of_rank(place)} {told}", (
                 "`batch_size` is what each rank takes in a step; over all ranks that is n times as "
                 "many"
             )  # fmt: skip
         trained = len(flatten_lists(of.batches))
         if of.read >= trial.n * trained:
-            what = f"{trial.who(place)} reads {of.read} samples, and trains on {trained}"
+            what = f"{trial.name_of_rank(place)} reads {of.read} samples, and trains on {trained}"
             yield what, (
                 "each rank reads the others' samples, too, and throws them away: it reads as much "
                 "as one process alone"
@@ -156,7 +156,8 @@ def mistakes(trial, place):
 
 def describe_weights(trial, place) -> str:
     off = format_gap(trial[place].weights, one_process(trial, place))
-    return f"{trial.who(place)}: the weights are off by up to {off} from one process's, lr {RATE}"
+    told = f"the weights are off by up to {off} from one process's, lr {RATE}"
+    return f"{trial.name_of_rank(place)}: {told}"
 
 
 def why_apart(trial) -> str:

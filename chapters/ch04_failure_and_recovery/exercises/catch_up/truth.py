@@ -127,7 +127,7 @@ def faults(trial):
     (steps,) = trial.case.args
     furthest = [place for place in range(trial.n) if steps[place] == max(steps)]
     for place, of in enumerate(trial):
-        who = f"{trial.who(place)}, after {steps[place]} steps of {max(steps)}"
+        who = f"{trial.name_of_rank(place)}, after {steps[place]} steps of {max(steps)}"
         if place in furthest:
             if of.owners != [place] * 3 or of.steps != steps[place]:
                 yield f"{who}: has {describe_state(trial, of)}", why_changed(steps, of)
@@ -145,7 +145,7 @@ def faults(trial):
 def describe_state(trial, of) -> str:
     if len({*of.owners}) > 1:
         return f"{of.steps} steps, and parts of several ranks' states"
-    return f"{of.steps} steps, and the state of {trial.who(of.owners[0])}"
+    return f"{of.steps} steps, and the state of {trial.name_of_rank(of.owners[0])}"
 
 
 def why_changed(steps, of) -> str:

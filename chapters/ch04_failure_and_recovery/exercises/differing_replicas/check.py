@@ -27,14 +27,14 @@ from .truth import (
 def faults(trial):
     found = trial.collect_values("ranks")
     if any(trial.collect_values("hashed")) and found != [truth(trial, k) for k in range(trial.n)]:
-        yield f"{trial.who(0)}: expected {truth(trial, 0)}, got {found[0]}", HASHES
+        yield f"{trial.name_of_rank(0)}: expected {truth(trial, 0)}, got {found[0]}", HASHES
     other = next((k for k in range(trial.n) if found[k] != found[0]), None)
     if other is not None:
-        what = f"{trial.who(0)} returned {found[0]}, {trial.who(other)} {found[other]}"
-        yield what, ONE_KNOWS
+        what = f"{trial.name_of_rank(0)} returned {found[0]}"
+        yield f"{what}, {trial.name_of_rank(other)} {found[other]}", ONE_KNOWS
     for place, of in enumerate(trial):
         if of.changed:
-            yield f"{trial.who(place)}: the model's {of.changed[0]} changed", LEAVE
+            yield f"{trial.name_of_rank(place)}: the model's {of.changed[0]} changed", LEAVE
 
 
 @tabulate(lambda: [case.args[1:] for case in EXERCISE.cases])
@@ -70,7 +70,7 @@ def mistakes(trial, place):
 
 def describe_ranks(trial, place) -> str:
     got, wanted = trial[place].ranks, truth(trial, place)
-    return f"{trial.who(place)}: expected {wanted}, got {got}"
+    return f"{trial.name_of_rank(place)}: expected {wanted}, got {got}"
 
 
 def describe_trial(trial) -> str:

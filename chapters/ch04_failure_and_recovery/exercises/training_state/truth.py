@@ -15,7 +15,7 @@ CHANGED_BY = "state_dict() only looks: it draws nothing, takes no step, and sets
 
 def faults(trial):
     for place, of in enumerate(trial):
-        who = trial.who(place)
+        who = trial.name_of_rank(place)
         changed, missing = (
             [name for name in WHY if now[name] != of.saved[name]] for now in (of.looked, of.loaded)
         )
@@ -30,7 +30,7 @@ def faults(trial):
         step = next((k for k, pair in enumerate(zip(losses, again)) if pair[0] != pair[1]), None)
         if step is not None:
             what = f"the loss {format_count(step + 1, 'step')} later is {again[step]:.9g}, and was "
-            yield f"{trial.who(place)}: {what}{losses[step]:.9g}", GOES_ON
+            yield f"{trial.name_of_rank(place)}: {what}{losses[step]:.9g}", GOES_ON
 
 
 def describe_trial(trial) -> str:

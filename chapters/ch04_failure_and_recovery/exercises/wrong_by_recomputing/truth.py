@@ -59,22 +59,22 @@ def faults(trial):
     found, asked_for = trial.collect_values("rank"), trial.collect_values("asked_for")
     is_alone = all(set(asked) == {place} for place, asked in enumerate(asked_for))
     if any(trial.collect_values("hashed")) and found != [wrong] * trial.n:
-        yield f"{trial.who(0)}: expected {wrong}, got {found[0]}", HASHES
+        yield f"{trial.name_of_rank(0)}: expected {wrong}, got {found[0]}", HASHES
     for place, asked in enumerate(asked_for):
         if is_alone:
-            yield f"{trial.who(place)}: computed batches {asked}", OWN_TWICE
+            yield f"{trial.name_of_rank(place)}: computed batches {asked}", OWN_TWICE
         if set(asked) != {place, (place + 1) % trial.n}:
             wanted = [place, (place + 1) % trial.n]
-            yield f"{trial.who(place)}: computed batches {asked}, and not {wanted}", WHICH
+            yield f"{trial.name_of_rank(place)}: computed batches {asked}, and not {wanted}", WHICH
     other = next((k for k in range(trial.n) if found[k] != found[0]), None)
     if other is not None:
-        what = f"{trial.who(0)} returned {found[0]}, {trial.who(other)} {found[other]}"
-        yield what, ONE_KNOWS
+        what = f"{trial.name_of_rank(0)} returned {found[0]}"
+        yield f"{what}, {trial.name_of_rank(other)} {found[other]}", ONE_KNOWS
     if found[0] != wrong:
         yield f"expected {wrong}, got {found[0]}", why(trial, how, wrong, found[0])
     for place, asked in enumerate(asked_for):
         if len(asked) != 2:
-            yield f"{trial.who(place)}: computed batches {asked}", TWICE
+            yield f"{trial.name_of_rank(place)}: computed batches {asked}", TWICE
 
 
 def why(trial, how, wrong, got) -> str:

@@ -111,7 +111,7 @@ def wrong_gradients(trial, place):
 
 def one_number(trial):
     for place, calls in enumerate(trial.calls):
-        sent, who = sum(call.tensor_bytes for call in calls), trial.who(place)
+        sent, who = sum(call.tensor_bytes for call in calls), trial.name_of_rank(place)
         if not calls:
             continue
         if len(calls) > 1:

@@ -53,7 +53,7 @@ def need_bytes(trial):
         if nbytes != wanted:
             what = f"flat's storage has {nbytes} bytes, expected {wanted}"
             nothing = "flat has no memory still: its storage has to be resized, and then filled"
-            yield f"{trial.who(place)}: {what}", IN_BYTES if nbytes else nothing
+            yield f"{trial.name_of_rank(place)}: {what}", IN_BYTES if nbytes else nothing
 
 
 def parts(trial, place):

@@ -57,7 +57,7 @@ def need_freed(trial):
             why.append(STILL_THERE if sum(of.left) else EMPTY)
         if what:
             both = "the numbers are right, as before; the memory still is not"
-            what = f"{trial.who(place)}: {'; and '.join(what)}"
+            what = f"{trial.name_of_rank(place)}: {'; and '.join(what)}"
             raise Wrong(str(trial.case), what, why[0] if len(why) == 1 else both)
 
 

@@ -127,7 +127,7 @@ def need_no_gradients(trial):
             why = "after a step nobody needs them any more: reduce_gradients frees them"
         if names:
             what = "the weights are right, but there are still gradients: of "
-            what = f"{trial.who(place)}: {what}{', '.join(sorted(names))}"
+            what = f"{trial.name_of_rank(place)}: {what}{', '.join(sorted(names))}"
             raise Wrong(str(trial.case), what[:200], why)
 
 

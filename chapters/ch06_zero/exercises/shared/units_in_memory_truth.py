@@ -20,7 +20,7 @@ def slopes_are(flat, told):
         wanted = numbers[: 2 * columns].view(2, columns).sum(0)
         for place, of in enumerate(trial):
             if not torch.equal(of.slopes, wanted):
-                yield f"{trial.who(place)}: {told} {of.slopes.tolist()}", NEW_STORAGE
+                yield f"{trial.name_of_rank(place)}: {told} {of.slopes.tolist()}", NEW_STORAGE
 
     return fact
 

@@ -32,7 +32,7 @@ PASSED_OVER = (
 )
 
 
-class WatchUnits:
+class UnitWatch:
     """A watch on ready gradients and reduced units; a mistake raises `Rejection`."""
 
     def __init__(self, model):
@@ -40,7 +40,7 @@ class WatchUnits:
         self.begin()
         for name, p in model.named_parameters():  # these hooks run before those of Zero2
             if p.requires_grad:
-                p.register_post_accumulate_grad_hook(partial(self.is_ready, name))
+                p.register_post_accumulate_grad_hook(partial(self.note_gradient, name))
 
     def begin(self):
         self.ready, self.is_over = [], False  # names of parameters with ready gradients, in order
@@ -53,7 +53,7 @@ class WatchUnits:
         zero.reduce = partial(self.reduce, zero.reduce)
         zero.end_backward = partial(self.end, zero.end_backward)
 
-    def is_ready(self, name, parameter):
+    def note_gradient(self, name, parameter):
         """Note a ready gradient; raise `Rejection` if its unit has been reduced already."""
         for number in self.order:
             if name in self.names[number]:

@@ -10,7 +10,7 @@ from coursekit.kit import RankExercise
 
 from ..shared.stages import BACKWARDS, work
 from ..shared.stages_truth import CASES, ERRORS, FACTS, LOST, names_found, sends
-from .cases import WatchUnits
+from .cases import UnitWatch
 from .truth import describe_result
 
 EXERCISE = RankExercise(
@@ -18,7 +18,7 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("reduce_gradients", "zero1"),
     cases=CASES,
-    work=partial(work, watching=WatchUnits),
+    work=partial(work, watching=UnitWatch),
     facts=[
         *FACTS,
         partial(

@@ -36,7 +36,7 @@ def cost_faults(trial):
     right = compute_expected_bytes(trial.n)
     costs = [] if isinstance(trial.case, Plan) else list(trial)
     for place, of in enumerate(costs):
-        sent, who = count_models_sent(of, trial.n), trial.who(place)
+        sent, who = count_models_sent(of, trial.n), trial.name_of_rank(place)
         if abs(sum(sent) - 3) >= 0.03:
             what = "sent, in times (n-1)/n of the model: forward {:.2f}, backward {:.2f}, "
             yield f"{who}: {what}step {{:.2f}}; expected 1, 2 and 0".format(*sent), why_sent(sent)
@@ -44,15 +44,16 @@ def cost_faults(trial):
         parameters, gradients = of.at_rest
         if parameters != right.at_rest or gradients:
             yield (
-                f"{trial.who(place)}: after a step there are {parameters:,} bytes of parameters "
-                f"and {gradients:,} of gradients, expected {right.at_rest:,} and 0",
+                f"{trial.name_of_rank(place)}: after a step there are {parameters:,} bytes of "
+                f"parameters and {gradients:,} of gradients, expected {right.at_rest:,} and 0",
                 "each rank keeps its shards, and nothing else of the parameters",
             )
     for place, of in enumerate(costs):
         if max(of.at_most) > right.at_most:
             yield (
-                f"{trial.who(place)}: there are up to {max(of.at_most):,} bytes of parameters, "
-                f"expected at most {right.at_most:,}: the shards, one layer, and what is in none",
+                f"{trial.name_of_rank(place)}: there are up to {max(of.at_most):,} bytes of "
+                f"parameters, expected at most {right.at_most:,}: the shards, one layer, and what "
+                "is in none",
                 "the numbers are right, and more units are whole at a time than there have to be: "
                 "one is gathered when its own backward begins, and lets go when its gradients are "
                 "reduced",

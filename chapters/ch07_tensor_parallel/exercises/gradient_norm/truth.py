@@ -109,10 +109,10 @@ def needs_few_bytes(trial):
     for place, calls in enumerate(trial.calls):
         most = max([call.tensor_bytes for call in calls], default=0)
         if most > 16:
-            what = f"{trial.who(place)} hands in {most} bytes, expected 8"
+            what = f"{trial.name_of_rank(place)} hands in {most} bytes, expected 8"
             why = "of each rank's parts the others need one number alone: the sum of their squares"
         elif len(calls) > 2:
-            what = f"{trial.who(place)} communicates {len(calls)} times, expected once"
+            what = f"{trial.name_of_rank(place)} communicates {len(calls)} times, expected once"
             why = (
                 "numbers so small cost no bytes, but a latency each: add up first what this rank "
                 "has, then over the ranks once"

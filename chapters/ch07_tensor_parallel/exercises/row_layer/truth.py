@@ -38,13 +38,12 @@ def y_of(trial, place):
 def every_row(trial, place) -> str:
     got, wanted = trial[place].y, y_of(trial, place)[0]
     if got.shape != wanted.shape:
-        return f"{trial.who(place)}: y is {kind_of(got)}, expected {kind_of(wanted)}"
+        return f"{trial.name_of_rank(place)}: y is {kind_of(got)}, expected {kind_of(wanted)}"
     rows = (got - wanted).flatten(0, -2)
     if not close(rows, rows[:1].expand_as(rows)):
-        return f"{trial.who(place)}: y is off by up to {rows.abs().max():.4g}"
-    return (
-        f"{trial.who(place)}: every row of y is off by the same numbers: {format_numbers(rows[0])}"
-    )
+        return f"{trial.name_of_rank(place)}: y is off by up to {rows.abs().max():.4g}"
+    told = f"every row of y is off by the same numbers: {format_numbers(rows[0])}"
+    return f"{trial.name_of_rank(place)}: {told}"
 
 
 def gradients_of(trial, place):

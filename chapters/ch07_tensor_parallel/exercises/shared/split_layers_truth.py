@@ -60,7 +60,7 @@ def need_names(dims, trial):
     for place, (got, tensors) in enumerate(trial.collect_values("names")):
         if set(got) != set(wanted):
             what = f"its parameters are {', '.join(got) or 'none'}; expected {', '.join(wanted)}"
-            yield f"{trial.who(place)}: {what}", why_names(got, wanted, tensors)
+            yield f"{trial.name_of_rank(place)}: {what}", why_names(got, wanted, tensors)
 
 
 def names_of(dims, case) -> list[str]:

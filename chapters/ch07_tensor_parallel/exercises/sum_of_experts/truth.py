@@ -54,7 +54,7 @@ def gradients_of(trial, place):
 def gates(trial, place) -> str:
     """Return how wrong a matrix's gradient is, and in how many places it passes a closed relu."""
     got, own = trial[place].gradients["its matrix"], parts_of(trial)[place]
-    told = f"the sum is right on {trial.who(place)}, the gradient of its matrix is "
+    told = f"the sum is right on {trial.name_of_rank(place)}, the gradient of its matrix is "
     if got is None:
         return f"{told}None"
     told += f"off by up to {format_gap(got, gradients_of(trial, place)[0]['its matrix'])}"

@@ -55,11 +55,14 @@ def faults(trial):
         gone = [name for name, gradient in of.gradients.items() if gradient is None]
         if gone:
             yield (
-                f"{trial.who(place)}: .grad of {gone[0]} is None",
+                f"{trial.name_of_rank(place)}: .grad of {gone[0]} is None",
                 "each gradient stays, as a mean",
             )
         if of.changed:
-            yield f"{trial.who(place)}: the parameters have changed", "only p.grad is to change"
+            yield (
+                f"{trial.name_of_rank(place)}: the parameters have changed",
+                "only p.grad is to change",
+            )
 
 
 def describe_wrong_gradients(trial, place) -> str:
@@ -71,4 +74,4 @@ def describe_wrong_gradients(trial, place) -> str:
     ]
     kinds = ["an expert" if name in OF_EXPERTS else "what all ranks have" for name in wrong]
     told = " and of ".join(dict.fromkeys(kinds))
-    return f"{trial.who(place)}: wrong is the gradient of {told}"
+    return f"{trial.name_of_rank(place)}: wrong is the gradient of {told}"

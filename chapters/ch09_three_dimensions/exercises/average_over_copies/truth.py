@@ -58,7 +58,7 @@ def check_single_message(trial):
     count = sum(torch.Size(SHAPES[name]).numel() for name in trainable_names(trial.case))
     most = 2 * (1 - 1 / sizes["dp"]) * dtype.itemsize * count
     for place, calls in enumerate(trial.calls):
-        sent, who = sum(call.sent_bytes for call in calls), trial.who(place)
+        sent, who = sum(call.sent_bytes for call in calls), trial.name_of_rank(place)
         if len(calls) > 1:
             raise Wrong(
                 f"cost, {trial.case}", f"the numbers are right, but {who} makes {len(calls)} calls",

@@ -75,7 +75,7 @@ def faults(trial):
         scores, _ = inputs_of(place, trial.case)
         places = [place] if trial.case.args[-1] else range(trial.n)
         wanted, slopes = value_and_slope(shares_of(trial.case, places), scores, n)
-        who = trial.who(place)
+        who = trial.name_of_rank(place)
         if abs(of.value - wanted) > TOLERANCE * abs(wanted):
             yield f"{who}: expected {wanted:.6g}, got {of.value:.6g}", why(trial, place, of.value)
         if (of.slopes - slopes).abs().max() > TOLERANCE * slopes.abs().max():
@@ -91,9 +91,9 @@ def need_few_bytes(trial):
         sent, most = sum(call.sent_bytes for call in calls), 2 * 8 * trial.case.args[0]
         if len(calls) > 1:
             yield (
-                f"{trial.who(place)} makes {len(calls)} calls",
+                f"{trial.name_of_rank(place)} makes {len(calls)} calls",
                 "one all-reduce of n numbers is enough",
             )
         if sent > most:
-            what = f"{trial.who(place)} sends {sent:,.0f} bytes"
+            what = f"{trial.name_of_rank(place)} sends {sent:,.0f} bytes"
             yield what, "the loads are n numbers: no choices and no scores have to travel"

@@ -63,15 +63,18 @@ def calls_are_few(trial):
         for which in ("forward", "backward"):
             made = getattr(of, which, [])
             if not made and trial.n > 1:
-                yield f"{trial.who(place)} makes no call in the {which}", HANG
+                yield f"{trial.name_of_rank(place)} makes no call in the {which}", HANG
             if len(made) > 1 + (trial.case.args[-1] and which == "forward"):
                 names = ", ".join(call.name for call in made)
                 yield (
-                    f"{trial.who(place)}: calls in the {which}: {names}",
+                    f"{trial.name_of_rank(place)}: calls in the {which}: {names}",
                     "one all-to-all is enough",
                 )
         if of.lists:
-            yield f"{trial.who(place)}: send or receive has changed", "the lists are the caller's"
+            yield (
+                f"{trial.name_of_rank(place)}: send or receive has changed",
+                "the lists are the caller's",
+            )
 
 
 def describe_success(trial) -> str:

@@ -80,10 +80,10 @@ def needs_few_bytes(trial):
     for place, calls in enumerate(trial.calls):
         most = max([call.tensor_bytes for call in calls], default=0)
         if most > 16:
-            what = f"{trial.who(place)} hands in {most} bytes, expected 8"
+            what = f"{trial.name_of_rank(place)} hands in {most} bytes, expected 8"
             why = "the others need one number of each rank: the sum of its squares"
         elif len(calls) > 2:
-            what = f"{trial.who(place)} communicates {len(calls)} times, expected once"
+            what = f"{trial.name_of_rank(place)} communicates {len(calls)} times, expected once"
             why = "add up first what this rank has, then over the ranks, once"
         else:
             continue

@@ -89,7 +89,9 @@ def sends_little(trial):
     for place, calls in enumerate(trial.calls):
         sent = sum(call.sent_bytes for call in calls)
         if sent > most + 1:
-            what = f"{trial.who(place)} sends {sent:,} bytes; a reduce-scatter inside and an "
+            what = (
+                f"{trial.name_of_rank(place)} sends {sent:,} bytes; a reduce-scatter inside and an "
+            )
             what += f"all-reduce of the shard across {most:,.0f}"
             raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}",
                         INSIDE if m == 1 else ACROSS)  # fmt: skip

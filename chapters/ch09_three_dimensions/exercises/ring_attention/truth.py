@@ -69,7 +69,7 @@ def need_ring(trial):
     """Raise `Wrong` unless keys and values travel a ring n - 1 times, never all on one rank."""
     n = trial.n
     for place, calls in enumerate(trial.calls):
-        who = trial.who(place)
+        who = trial.name_of_rank(place)
         names = sorted({call.name for call in calls} - {"send", "recv", "isend", "irecv"})
         if names:
             raise Wrong(f"cost, {trial.case}", f"{who} calls {names[0]}",
@@ -103,8 +103,8 @@ def need_little_memory(trial):
         if of.peak > most:
             raise Wrong(
                 f"cost, {trial.case}",
-                f"the numbers are right, but {trial.who(place)} holds {of.peak:,} bytes at most; "
-                f"one block's scores are {scores:,}",
+                f"the numbers are right, but {trial.name_of_rank(place)} holds {of.peak:,} bytes "
+                f"at most; one block's scores are {scores:,}",
                 "no more than one block's scores are needed at a time. Are the scores of all keys "
                 "kept, or joined before they become weights?",
             )  # fmt: skip

@@ -22,7 +22,8 @@ def differs(call, wanted, got) -> str:
     return ""
 
 
-def overflow(found, case):
+def diagnose_overflow(found, case):
+    """Return the diagnosis of weights that are NaN, or "" if none is."""
     weights = found[case][0][0] if isinstance(found[case][0], list) else []
     if any(w != w for of_token in weights for w in of_token):
         return "exp of a large number is infinite: softmax subtracts the largest score first"
@@ -73,7 +74,7 @@ EXERCISE = Formula(
     truth=truth,
     mistakes=MISTAKES,
     differs=differs,
-    explain=overflow,
+    explain=diagnose_overflow,
     whole="the numbers of experts are indices: whole numbers",
     right=lambda calls, values: f"experts {text_of(values[0][1][0])} for the first token",
     also=need_gradient,

@@ -188,7 +188,9 @@ def averages_once(trial):
     for place, calls in enumerate(trial.calls):
         times = sum(call.group == "dp" for call in calls)
         if times > STEPS:
-            what = f"{trial.who(place)} communicates {times} times along dp in {STEPS} steps"
+            what = (
+                f"{trial.name_of_rank(place)} communicates {times} times along dp in {STEPS} steps"
+            )
             why = (
                 "one communication a step is enough: self.average() takes the mean of all gradients"
             )

@@ -83,6 +83,6 @@ def need_share(trial):
     for place, kept in enumerate(trial.collect_values("kept") or ()):
         wanted = share_of(copy_index(trial, place), n)
         if kept != wanted:
-            what = f"{trial.who(place)} keeps {kept} of {total} numbers, expected {wanted}"
+            what = f"{trial.name_of_rank(place)} keeps {kept} of {total} numbers, expected {wanted}"
             why = "the ranks of `mesh` share out the parameters, not those of the whole world"
             raise Wrong(str(trial.case), what, why)

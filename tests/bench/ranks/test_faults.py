@@ -79,7 +79,7 @@ def test_exception_in_one_rank(step, exception, what, source):
     assert what in message
     assert source in str(error.place)
     assert source in message
-    assert "./tests/bench/test_faults.py:" in message
+    assert "./tests/bench/ranks/test_faults.py:" in message
 
 
 def test_exception_in_every_rank():
@@ -100,7 +100,9 @@ def test_first_of_several_exceptions_is_blamed():
 
     error = failure(fail_one_after_the_other, world_size=3)
     assert error.rank == 2
-    assert str(error).startswith("rank 2 raised ValueError: 2\n  at ./tests/bench/test_faults.py:")
+    assert str(error).startswith(
+        "rank 2 raised ValueError: 2\n  at ./tests/bench/ranks/test_faults.py:"
+    )
     assert str(error).endswith(
         "\nother ranks failed too, each with an error of its own:"
         "\n  rank 0 raised ValueError: 0\n  rank 1 raised ValueError: 1"
@@ -212,7 +214,9 @@ def test_exception_that_hangs_while_it_is_packed_is_told_in_words():
 
     error = failure(fail, world_size=2, timeout=2)
     assert error.exception is None
-    assert str(error).startswith("all 2 ranks raised Slow: mine\n  at ./tests/bench/test_faults.py")
+    assert str(error).startswith(
+        "all 2 ranks raised Slow: mine\n  at ./tests/bench/ranks/test_faults.py"
+    )
 
 
 def test_a_builtin_that_is_replaced_is_put_back():
@@ -225,7 +229,7 @@ def test_a_builtin_that_is_replaced_is_put_back():
         raise ValueError("mine")
 
     assert launch(replace, world_size=2).values == [0, 1]
-    assert "raised ValueError: mine\n  at ./tests/bench/test_faults.py" in message_of(fail)
+    assert "raised ValueError: mine\n  at ./tests/bench/ranks/test_faults.py" in message_of(fail)
 
 
 def test_own_exception_class_comes_back():
@@ -372,7 +376,7 @@ def test_a_crash_is_told_with_the_learners_line(crash, sentence, source):
     assert (error.rank, error.exception, error.place.function) == (VICTIM, None, crash.__name__)
     first, second, *_ = str(error).splitlines()
     assert first == f"rank {VICTIM} {sentence}"
-    assert second.startswith("  at ./tests/bench/test_faults.py:")
+    assert second.startswith("  at ./tests/bench/ranks/test_faults.py:")
     assert second.endswith(source)
 
 

@@ -325,7 +325,7 @@ def boom():
 
 def test_a_rank_that_deletes_the_launchs_folder():
     error = failure(delete_folder_and, boom, world_size=2)
-    assert "ValueError: boom\n  at ./tests/bench/test_channel.py:" in str(error)
+    assert "ValueError: boom\n  at ./tests/bench/ranks/test_channel.py:" in str(error)
     error = failure(delete_folder_and, wait_in_c, world_size=2, timeout=TIMEOUT)
     assert "ranks 0, 1: at a place that it does not tell" in str(error)
 

@@ -311,7 +311,7 @@ def test_ranks_at_the_same_source_line_share_a_line():
             dist.barrier()
 
     message = str(failure(wait_for_rank_0, world_size=4, timeout=TIMEOUT))
-    assert "  ranks 1, 2, 3: ./tests/bench/test_hangs.py:" in message
+    assert "  ranks 1, 2, 3: ./tests/bench/ranks/test_hangs.py:" in message
     assert "  rank 0: has returned" in message
 
 

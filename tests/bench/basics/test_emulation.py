@@ -35,7 +35,7 @@ def test_it_travels_to_the_ranks():
     assert len(launch(step, SlowProducts(1e9), world_size=2)["product"].spans) == 2
 
 
-def test_unmeasured_products_take_as_long():
+def test_products_that_are_not_measured_take_their_time_too():
     def step(mode):
         with mode, measure("all"):
             torch.ones(40, 30) @ torch.ones(30, 20)
