@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from pedagogy_lib.basics.errors import WrongInput, need
+from pedagogy_lib.basics.errors import WrongInput, need, need_course
 from pedagogy_lib.basics.source_lines import where_is
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import brief, format_count
@@ -23,7 +23,7 @@ from . import content
 from .answers.answer_limits import Endless, OutputCapture, watch_answer
 from .answers.exact_errors import where_raised
 from .answers.remote_answer import AnswerProcessFailed, RemoteAnswer
-from .chapters import exercise_folders, insert_numbers
+from .chapters import FOLDER, exercise_folders, insert_numbers
 from .labs import LabFunction, find_lab
 from .labs.holes import is_hole
 from .labs.module import describe_save_time
@@ -176,6 +176,7 @@ def find_exercise(number: str) -> Exercise:
     need(isinstance(number, str), f"{quoted}, not {brief(number)}")
     parts = number.strip().split(".")
     chapter, *_ = parts = [part.lstrip("0") or "0"[: len(part)] for part in parts]
+    need_course(FOLDER)
     known = ", ".join(chapters_with_checks())
     there_is_none = f"there is no exercise {brief(number)}"
     everything = exercises_of(chapter)

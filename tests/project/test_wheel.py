@@ -116,7 +116,7 @@ def test_what_needs_a_course_says_so_in_one_sentence(install_folder, tmp_path):
     no_course = f"there is no course in {install_folder}: pedagogy_lib alone has no {{}}/"
     assert ran.stdout.splitlines() == [
         NO_LABS.format(install_folder),
-        NO_LABS.format(install_folder),
+        f"WrongInput {no_course.format('chapters')}",
         f"WrongInput {no_course.format('notebooks')}",
         "copies 2",
         "build 2",
