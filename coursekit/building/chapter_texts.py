@@ -47,6 +47,7 @@ def need_parts_in_order(sources: list[Path]):
 
 
 def need_part_in_order(source: Path, listed: tuple[str, ...]):
+    """Raise WrongInput unless a part has a cover, and the exercises listed, in their order."""
     text = source.read_text(encoding="utf-8")
     headings = tuple(HEADING.findall(text))
     need(
