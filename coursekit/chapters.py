@@ -28,8 +28,8 @@ class Part:
     write       what the reader writes, for the table; `measure` is what the notebook measures
     reading     minutes to read and run it; `writing` is the minutes for its exercises
     needs       its prerequisites, a phrase in which a name in brackets is a part: "[06], [03c]"
-    exercises   the names of its exercises, in order
     tried_with  other parameters that the tests run it with; `then_shows` is what it then prints
+    exercises   the names of its exercises, in order
     """
 
     chapter: str
@@ -38,11 +38,11 @@ class Part:
     measure: str
     reading: int
     needs: str
+    tried_with: dict
+    then_shows: tuple[str, ...]
     write: str = ""
     writing: int = 0
     exercises: tuple[str, ...] = ()
-    tried_with: dict | None = None
-    then_shows: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -151,6 +151,10 @@ def course() -> dict[str, list[dict]]:
 
 
 def read_chapter(path: Path) -> Chapter:
+    """Return the chapter that a chapter.toml describes.
+
+    Raises  WrongInput where it does not agree with the files in its folder
+    """
     number = path.parent.name[2:4]
     told = read_toml(path)
     its = tuple(read_part(number, entry, path) for entry in told.get("parts", []))

@@ -57,6 +57,10 @@ def check_cell(exercise, answer) -> Verdict:
 
 
 def check_lab(exercise, answer=None) -> Verdict:
+    """Return the verdict on the function that a learner has written in a lab.
+
+    Raises  WrongInput if a function was given nevertheless
+    """
     if answer is not None:
         where, number = f"labs/{exercise.lab}.py", exercise.number
         raise WrongInput(f'exercise {number} is in {where}: check("{number}") reads it there')
@@ -228,7 +232,11 @@ def module_of(number: str):
 
 @cache
 def load_exercise(number: str) -> Exercise:
-    exercise = module_of(number).EXERCISE
+    exercise, folder = module_of(number).EXERCISE, exercise_folders()[number].name
+    need(
+        exercise.name.lower().replace("_", "") in folder.replace("_", ""),
+        f"exercises/{folder}/check.py defines {exercise.name}: give it the name of its folder",
+    )
     return replace(exercise, number=number, hints=tuple(map(insert_numbers, exercise.hints)))
 
 

@@ -57,6 +57,7 @@ def start_method():
 
 
 def four_ranks():
+    """Check that four ranks start, find each other and sum a number."""
     import torch
     import torch.distributed as dist
 
@@ -77,6 +78,7 @@ def four_ranks():
 
 
 def kernel_counters():
+    """Check that the kernel counts the bytes that a rank sends."""
     import torch
     import torch.distributed as dist
 
@@ -138,6 +140,7 @@ def shared_memory():
 
 
 def gpus():
+    """Check whether PyTorch finds the GPUs that the computer has."""
     import torch
 
     count = torch.cuda.device_count()
@@ -175,6 +178,7 @@ def jupyter():
 
 
 def neighbours():
+    """Check whether other users of the computer could reach the ranks of a launch."""
     if sys.platform != "linux":
         return OK, "other people: not looked for, as this is not Linux"
     count = len(other_people())

@@ -193,6 +193,7 @@ def is_prediction(number) -> bool:
 
 @use_course_style
 def draw(question, unit, guess, theory, measured, color, wire="measured") -> Picture:
+    """Draw a prediction next to theory and measurement, one row each; all are in `unit`."""
     figure, axes = new_figure(7.5, 1.9)
     rows = [(wire, measured), ("theory", theory), ("your prediction", guess)]
     shown = [(name, number) for name, number in rows if number is not None]

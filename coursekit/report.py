@@ -98,6 +98,10 @@ def read_settings(settings, defaults) -> dict:
 
 
 def read_value(name, text, default):
+    """Return a parameter's value from the command line.
+
+    Raises  LaunchError unless it is of the default's kind
+    """
     if text.count("[") > text.count("]"):  # a shell has cut the list at a space
         raise LaunchError(
             f"write the list without spaces, for example {name}={remove_spaces(default)}, or in "

@@ -11,10 +11,11 @@ from pedagogy_lib.basics.folders import COURSE
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import format_count
 
+NOT_YET = "not yet"  # the last line of a failed check
 # Dark enough for white text on them, and light enough for a line on a dark page.
 BADGES = {
     True: ("✓ passed", "#00694B"),
-    False: ("✗ not yet", "#B00020"),
+    False: (f"✗ {NOT_YET}", "#B00020"),
     None: ("still to write", "#5A5A5A"),
 }
 BADGE = "color:#FFFFFF;border-radius:9px;padding:1px 9px;white-space:nowrap"
@@ -61,7 +62,7 @@ class Verdict:
 
     def word(self) -> str:
         """Return the words that end the text."""
-        return "passed" if self.passed else "not yet"
+        return "passed" if self.passed else NOT_YET
 
     def _repr_html_(self):
         badge, color = BADGES[self.passed]

@@ -123,9 +123,10 @@ def run_report(arguments) -> int:
 
 
 def run_ledger(arguments) -> int:
-    from coursekit.ledger.ledger_pages import write_ledger
+    from coursekit.ledger.ledger_pages import free_name, write_ledger
 
     print(*(f"wrote {page}" for page in write_ledger()), sep="\n")
+    print(f"the next free number of a statement is {free_name()}")
     return 0
 
 

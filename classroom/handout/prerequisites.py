@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from coursekit.chapters import exercise_folders
-from pedagogy_lib.unwritten import still_to_write
+from coursekit.labs.unwritten import still_to_write
 
 from .handout_labs import lab_text
 

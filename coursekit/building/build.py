@@ -12,10 +12,8 @@ assets/views/, for the website.
 """
 
 import hashlib
-import json
 import os
 import re
-import subprocess
 import time
 from operator import attrgetter
 from pathlib import Path
@@ -28,10 +26,13 @@ from pedagogy_lib.basics.screen import VIEWS
 
 from ..chapters import insert_numbers
 from ..copies.working_copies import HANDOUT
+from ..verdicts import NOT_YET
 from .chapter_texts import chapters_page, expand_markers, join_punctuation, need_parts_in_order
+from .labs_page import labs_page
 from .record_inputs import digest_inputs
 from .record_pictures import find_cover, reduce_palettes
 from .views_of_parts import fresh_views
+from .written_files import digest_of, is_ours, move_aside, note_written, read_written
 
 ROOT = Path(__file__).parents[2]
 BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
@@ -43,9 +44,6 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
 VIEWS_SECONDS = 600  # one cell may draw dozens of pictures: minutes on a busy machine
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}  # else kernels warn
-# A commit that contains a build changes files in these; one of a learner's answers does not.
-BUILT_FROM_OR_WITH = (b"chapters/", b"coursekit/", b"pedagogy_lib/", b"solutions/")
-WRITTEN = ".built.json"  # not part of the repository
 COURSE = "course"  # our metadata in a record: {"inputs": a digest of all that it was made from}
 
 
@@ -120,7 +118,11 @@ def dump(notebook) -> str:
 def build_texts() -> dict[Path, str]:
     """Return {path: text} for every built file that needs no execution."""
     is_whole = (ROOT / "chapters" / "course.toml").exists()
-    texts = {ROOT / "CHAPTERS.md": chapters_page()} if is_whole else {}
+    texts = (
+        {ROOT / "CHAPTERS.md": chapters_page(), ROOT / "labs" / "README.md": labs_page()}
+        if is_whole
+        else {}
+    )
     for source in sources():
         text = insert_holes(text_of(source))
         target = ROOT / "notebooks" / f"{source.stem}.ipynb"
@@ -154,9 +156,21 @@ def execute(source: Path, views: Path | None = None):
         config=Config(ENCRYPTED),
     )
     client.execute(env=os.environ | ({VIEWS: str(views / source.stem)} if views else {}))
+    need_passed_checks(notebook, source.name)
     reduce_palettes(notebook)
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return mark_inputs(notebook)
+
+
+def need_passed_checks(notebook, name):
+    """Refuse an executed part in which a check did not accept the solution.
+
+    Raises  WrongInput with the whole verdict
+    """
+    outputs = (output for cell in code_of(notebook) for output in cell.outputs)
+    shown = [output.get("data", {}).get("text/plain", "") for output in outputs]
+    failed = [text for text in shown if text.endswith(f"\n{NOT_YET}")]
+    need(not failed, f"{name}: a check did not accept the solution:\n" + "\n".join(failed))
 
 
 def mark_inputs(notebook):
@@ -224,18 +238,18 @@ def build(force=False, execute_changed=True):
     need_course(ROOT / "chapters")
     need(not (ROOT / HANDOUT).exists(), "a handout has no sources to build from")
     need_parts_in_order(sources())
-    written = read_written()
+    written = read_written(ROOT)
     for target, text in build_texts().items():
         name = str(target.relative_to(ROOT))
         if not target.exists() or target.read_text() != text:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target.exists() and not is_ours(target, written.get(name)):
+            if target.exists() and not is_ours(target, written.get(name), ROOT):
                 aside = move_aside(target).relative_to(ROOT)
                 print(f"{name} has been worked in; it is now {aside}")
             target.write_text(text)
             print(f"wrote {name}")
         written[name] = digest_of(target)
-    (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
+    note_written(written, ROOT)
     if execute_changed or force:
         renew_records(force)
 
@@ -259,42 +273,3 @@ def renew_records(force):
         if (cover := find_cover(nbformat.read(record, as_version=4))) is not None:
             cover_path(source).parent.mkdir(parents=True, exist_ok=True)
             cover_path(source).write_bytes(cover)
-
-
-def read_written() -> dict[str, str]:
-    """Return a digest of each file that the last build here wrote."""
-    path = ROOT / WRITTEN
-    return json.loads(path.read_text()) if path.exists() else {}
-
-
-def digest_of(path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def is_ours(path, written: str | None) -> bool:
-    """Return whether a build has made a file as it is: the last one here, or one that was pulled.
-
-    A commit that contains a build also changes the sources or what is solved; one of a learner's
-    answers does not.
-    """
-    if written is not None and digest_of(path) == written:
-        return True
-    name = path.relative_to(ROOT).as_posix()
-    if git("show", f"HEAD:./{name}") != path.read_bytes():
-        return False
-    changed = git("log", "-1", "--full-diff", "--name-only", "--relative", "--format=", "--", name)
-    return any(line.startswith(BUILT_FROM_OR_WITH) for line in changed.split(b"\n"))
-
-
-def git(*words) -> bytes:
-    """Return the output of git in the course's folder; it is empty where there is no repository."""
-    run = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=False)
-    return run.stdout if run.returncode == 0 else b""
-
-
-def move_aside(path) -> Path:
-    """Move a file out of the way: `labs/collectives.py` to `labs/collectives.mine-1.txt`."""
-    number = 1
-    while (kept := path.with_name(f"{path.stem}.mine-{number}.txt")).exists():
-        number += 1
-    return path.rename(kept)

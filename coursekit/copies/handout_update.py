@@ -47,6 +47,7 @@ class Update:
         self.kept = free_folder(course)
 
     def make(self) -> list[str]:
+        """Bring the folder to the new handout; return lines that say what was done."""
         for name, data in self.new.files.items():
             self.plan(name, data)
         for name in sorted(self.new.files):

@@ -236,6 +236,7 @@ def always_the_same(exercise, pairs) -> str:
 
 
 def recognise_factor(exercise, found, case) -> str:
+    """Return a sentence if all values are right but for one factor or rounding, else ""."""
     pairs = [
         pair
         for each in exercise.cases

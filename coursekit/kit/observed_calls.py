@@ -128,7 +128,7 @@ class AllRequests(Requests):
     def __init__(self):
         super().__init__()
         self.begun = []  # (call, request, addresses of its numbers) of collectives not waited for
-        self.waits = WaitsNoticed(self.note_wait)
+        self.waits = WaitsNoticed(self.forget_request)
 
     def __enter__(self):
         self.waits.__enter__()
@@ -138,7 +138,7 @@ class AllRequests(Requests):
         super().__exit__(*error)
         self.waits.__exit__(*error)
 
-    def note_wait(self, request):
+    def forget_request(self, request):
         self.begun = [each for each in self.begun if each[1] is not request]
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -141,6 +141,7 @@ def rows_of(record: Path) -> list[Row]:
 
 
 def row_of(name, entry, stem, title, headings, number) -> Row:
+    """Return a row of the ledger from a claim's entry in the record of a part."""
     need("evidence" in entry, f"{name} in part {stem} does not say what its verdict rests on")
     return Row(
         name,

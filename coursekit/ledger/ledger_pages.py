@@ -33,6 +33,11 @@ def write_ledger(folder: Path = FOLDER) -> list[Path]:
     return [folder / name for name in pages]
 
 
+def free_name() -> str:
+    """Return the next free name of a statement."""
+    return f"C{1 + max(int(row.name[1:]) for row in ledger()):03}"
+
+
 def link_to_record(row: Row) -> str:
     return f"../solutions/{row.stem}.ipynb"
 

@@ -48,6 +48,7 @@ class CourseProgress:
         return "\n".join(told).rstrip()
 
     def headline(self) -> str:
+        """Return how many exercises are passed, and how long the others take."""
         if not self.exercises:
             return "there are no exercises here"
         if not self.left:
@@ -62,6 +63,7 @@ class CourseProgress:
         return f"{of_all}, about {format_duration(minutes)} left"
 
     def row_of(self, chapter: list[Part]) -> list[str]:
+        """Return a chapter's cells: its name, exercises passed, time left, stamps."""
         numbers = [number for part in chapter for number in part.exercises]
         passed = sum(number in self.days for number in numbers)
         stamps = [stamp.part.name for stamp in self.stamps() if stamp.part in chapter]

@@ -113,7 +113,7 @@ class HangError(LaunchError):
     """A launch in which not every rank finished in time.
 
     waits    {rank: its `SourceLine`, or None if it has already returned}
-    seconds  how long the launch waited for the ranks
+    timeout  how long the launch waited for the ranks; the error has it as `seconds`
     advice   the conclusion to draw from this, in a sentence or two
 
     If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.

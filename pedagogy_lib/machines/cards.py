@@ -28,6 +28,7 @@ class Shaper:
         self.ip, self.index, self.now = ip, index, None
 
     def set(self, link: Link):
+        """Replace the interface's queues by those of a link, unless it has them already."""
         if link == self.now:
             return
         self.now = None

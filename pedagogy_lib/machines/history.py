@@ -23,6 +23,10 @@ class History:
         return max(0.0, self.times[-1] + self.period - time.perf_counter())
 
     def look(self):
+        """Note each machine's bytes so far, unless the last note is younger than `period`.
+
+        Once there are too many notes, every second one goes and the period doubles.
+        """
         now = time.perf_counter()
         if self.times and now < self.times[-1] + self.period:
             return

@@ -81,7 +81,10 @@ def traffic_of(uses, wire, places, group=None) -> list[list[int]]:
 
 
 def groups_of(uses, wire) -> list[str]:
-    """Return the names of the groups that have sent something, in the order of their first use."""
+    """Return the names of the groups that have sent something, in the order of their first use.
+
+    wire  "measured": those of the connections; "counted": those of the calls
+    """
     of_uses = [use for rank in uses for use in rank]
     if wire == "measured":
         names = [flow.group for use in of_uses for flow in use.flows]

@@ -84,6 +84,11 @@ def color_of(kind, colors, is_sure) -> str:
 
 
 def draw_squares(axes, rows, colors):
+    """Draw one panel: a coloured square with its text for each row and column.
+
+    rows    {row: {column: (kind, text, whether that is certain)}}
+    colors  {kind: colour}
+    """
     columns = list(next(iter(rows.values())))
     longest = max(len(text) for row in rows.values() for _, text, _ in row.values())
     for y, row in enumerate(rows.values()):

@@ -126,19 +126,19 @@ def draw_lanes(axes, lanes, colors, whole) -> bool:
 def draw_span(axes, rank, span, lane, label, color, whole) -> bool:
     """Draw one bar; return whether its label fitted into it."""
     others = [other for block in lane.blocks for other in block.spans[rank]]
-    height = lane.height * 0.75 ** sum(contains(other, span) for other in others)
+    height = lane.height * 0.75 ** sum(is_strictly_inside(span, other) for other in others)
     left, width = (span[0] - whole[0]) * 1e3, (span[1] - span[0]) * 1e3
     middle = rank + lane.middle
     axes.barh(middle, width, height, left, color=color, edgecolor="white", linewidth=0.6)
     fits = width / ((whole[1] - whole[0]) * 1e3) > 0.012 * len(label) + 0.01
-    is_parent = any(contains(span, other) for other in others)
+    is_parent = any(is_strictly_inside(other, span) for other in others)
     if fits and not is_parent:
         looks = {"fontsize": lane.fontsize, "color": label_ink(color), "clip_on": True}
         axes.text(left + width / 2, middle, label, **CENTERED, **looks)
     return fits and not is_parent
 
 
-def contains(outer, inner) -> bool:
+def is_strictly_inside(inner, outer) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1] and outer != inner
 
 

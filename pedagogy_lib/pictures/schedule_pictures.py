@@ -30,9 +30,10 @@ def plot_schedule(timelines, title="", most_inches=None) -> Picture:
     The bubble in both conventions is written above each timeline, and the most micro-batches that a
     rank keeps next to its row.
 
-    timelines  {name: Timeline} of `simulate` and `timeline_of`, all on one scale; or one of them;
-               or rows, which are simulated
+    timelines    {name: Timeline} of `simulate` and `timeline_of`, all on one scale; or one of them;
+                 or rows, which are simulated
     most_inches  the limit of the height of a timeline's rows, which are lower if there are many
+    Raises       WrongInput if the timelines have different units
     """
     named = name_timelines(timelines)
     units = {one.unit for one in named.values()}

@@ -70,6 +70,7 @@ def theory_styles(names, predicted) -> dict[str, str]:
 
 
 def need_panels(panels, predicted):
+    """Raise WrongInput unless panels are {title: {name: {x: values}}}."""
     need(
         isinstance(panels, Mapping) and 0 < len(panels) <= 3,
         f"plot_spreads() takes 1 to 3 panels, as {{title: {{name: {{x: values}}}}}}, not "
@@ -103,6 +104,7 @@ def order(name, names) -> int:
 
 
 def set_scales(axes, xs, logarithmic, highest):
+    """Set the scales and ticks of both axes; `logarithmic` names those with a log scale."""
     if "x" in logarithmic:
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))

@@ -24,7 +24,7 @@ class DeadRank(NamedTuple):
         return f"rank {self.rank} {self.what} after {format_seconds(self.seconds)}{replaced}"
 
 
-class Losses:
+class DeadRanks:
     """The dead ranks of one launch, and the processes that replace them.
 
     replacements  how many ranks may still be replaced; None if a rank's death ends the launch

@@ -55,6 +55,13 @@ def die_with_parent(parent_pid):
 
 
 def fork_rank(method, server_fds, channel_fd, output_fd, network=None):
+    """Fork a process that becomes a rank; return its id, in this process alone.
+
+    method      "fork", or "spawn" for a fresh interpreter
+    server_fds  the server's own files, which the rank closes
+    channel_fd  the connection of the rank to the notebook; output_fd: its stdout and stderr
+    network     the network that the rank enters, or None
+    """
     server_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -101,6 +108,7 @@ class ForkServer:
         self.fds = (control_fd, self.wake_r, wake_w)
 
     def serve(self):
+        """Answer the notebook's requests until it goes away; then end every process."""
         try:
             self.say("ready")
             while self.wait() and self.answer():

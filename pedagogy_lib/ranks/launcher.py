@@ -13,7 +13,7 @@ from ..machines.network import NetworkRun, network_for
 from ..machines.other_users import keeps_to_itself
 from ..machines.state import State
 from . import torchrun_launch
-from .dead_ranks import Losses
+from .dead_ranks import DeadRanks
 from .fork_server_client import ENVIRON, ensure_server
 from .packing import pack_function, unpack_value
 from .preload_modules import needs_them
@@ -124,13 +124,14 @@ class Launch(RankListener):
         self, backend, devices, seeds, timeout, noun="rank", machines=None, replacements=None
     ):
         super().__init__(len(devices), timeout)
-        self.losses = Losses(self, replacements)
+        self.dead_ranks = DeadRanks(self, replacements)
         self.backend, self.devices, self.seeds, self.noun = backend, devices, seeds, noun
         self.machines, self.network, self.network_run = machines, None, None
         self.network_is_there = threading.Event()  # for waiting in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
     def run(self, data: bytes) -> Run:
+        """Start the ranks with their pickled work, wait for all of them, and return their Run."""
         with refusals_told():
             self.open()
             self.server = ensure_server()
@@ -223,22 +224,22 @@ class Launch(RankListener):
         return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
     def is_lost(self, rank) -> bool:
-        return self.losses.has(rank)
+        return self.dead_ranks.has(rank)
 
     def hear_all(self, seconds):
         super().hear_all(seconds)
-        self.losses.settle()
+        self.dead_ranks.settle()
 
     def look_around(self):
         super().look_around()
-        self.losses.replace()
+        self.dead_ranks.replace()
 
     def raise_what_went_wrong(self):
         if self.has_every_report() and any(r.report for r in self.ranks):
             return
         state = self.state()
         if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
-            advice = state.describe() or self.losses.advice()
+            advice = state.describe() or self.dead_ranks.advice()
             raise HangError(self.ask_where(), self.round_wait_time(), network=advice)
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
@@ -252,27 +253,26 @@ class Launch(RankListener):
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""
         self.hear_all(0)  # all output of the ranks is in their pipes by now
-        seconds = time.perf_counter() - self.began
         return Run(
+            seconds=time.perf_counter() - self.began,
             values=[
                 r.report and unpack_value(r.rank, r.report.take_value(), r.report.value_type)
                 for r in self.ranks
             ],
             uses=[r.report.uses if r.report else [] for r in self.ranks],
-            output=self.losses.output(),
+            output=self.dead_ranks.output(),
             backend=self.backend,
             devices=self.devices,
-            seconds=seconds,
             wire=next(r.report.wire for r in self.ranks if r.report),
             machines=self.machines,
             cards=self.network_run and self.network_run.history(self.began),
-            lost=self.losses.list_dead_ranks(),
+            lost=self.dead_ranks.list_dead_ranks(),
         )
 
     def end(self):
         """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
-        self.losses.replacements = self.losses.replacements and 0  # no rank is replaced now
+        self.dead_ranks.replacements = self.dead_ranks.replacements and 0  # no rank is replaced now
         if self.network_run:
             self.network_run.end()
         try:
@@ -282,7 +282,7 @@ class Launch(RankListener):
             raise
         finally:
             self.selector.close()
-            for handle in [*self.ranks, *self.losses.former]:
+            for handle in [*self.ranks, *self.dead_ranks.former]:
                 handle.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -125,7 +125,10 @@ class RankListener:
         return True
 
     def listen_until(self, condition, seconds, look=LISTEN_SECONDS) -> bool:
-        """Handle what arrives until `condition()` holds; return False if `seconds` pass first."""
+        """Handle what arrives until `condition()` holds; return False if `seconds` pass first.
+
+        look  seconds between two calls of `condition` while nothing arrives
+        """
         deadline = time.perf_counter() + seconds
         while not condition():
             left = deadline - time.perf_counter()

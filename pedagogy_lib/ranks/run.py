@@ -109,7 +109,7 @@ def no_attribute(thing, name) -> str:
 
 
 class Run:
-    """The outcome of a launch, which is shown as a table with one row per rank.
+    """The outcome of a launch, which makes it and which it shows as a table, one row per rank.
 
     values        what the function returned on each rank; tensors are copies on the CPU
     output        what each rank printed: all of it up to 2 MB, or the first 2 MB and the end
@@ -213,6 +213,7 @@ class Run:
         ]  # fmt: skip
 
     def row(self, rank) -> list[str]:
+        """Return the cells of one rank: its value, then bytes, seconds and peak of each block."""
         labels = self.labels[:SHOWN_LABELS]
         if any(one.rank == rank and not one.was_replaced for one in self.lost):
             return [str(rank), "lost", *["–"] * 4 * len(labels)]

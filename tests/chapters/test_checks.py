@@ -15,16 +15,18 @@ from answer_files import (
     source_files_of,
 )
 from each import repeat_for_each
+from exercise_names import EX
 from helpers import ROOT, put_lab
 
 from coursekit import check_runner
 from coursekit.building import build
 from coursekit.chapters import FOLDER, exercise_folders
-from coursekit.check_runner import find_exercise
+from coursekit.check_runner import find_exercise, module_of
 from coursekit.labs import holes, module
 from coursekit.outline import outline
 from coursekit.protocol import Exercise, Wrong
 from pedagogy_lib import LaunchError, check, hint
+from pedagogy_lib.basics.errors import WrongInput
 from pedagogy_lib.basics.source_lines import where_is
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
@@ -233,12 +235,19 @@ def exercises(chapter):
     return list(check_runner.exercises_of(str(int(chapter))).values())
 
 
-def test_folders_of_exercises_have_different_names_with_those_of_the_functions_in_them():
-    folders = {number: folder.name for number, folder in exercise_folders().items()}
-    assert len(set(folders.values())) == len(folders)
-    for number, folder in folders.items():
-        name = check_runner.find_exercise(number).name
-        assert name.lower().replace("_", "") in folder.replace("_", ""), folder
+def test_folders_of_exercises_have_the_names_of_their_functions():
+    """`load_exercise` refuses any other; the names differ from each other, too."""
+    folders = [folder.name for folder in exercise_folders().values()]
+    assert len(set(folders)) == len(folders)
+    assert all(map(check_runner.find_exercise, exercise_folders()))
+
+
+def test_a_copied_exercise_is_refused_until_it_has_the_name_of_its_folder(tmp_path, monkeypatch):
+    folders = exercise_folders() | {"2.98": exercise_folders()[EX.tree_seconds].parent / "chain"}
+    monkeypatch.setattr(check_runner, "exercise_folders", lambda: folders)
+    monkeypatch.setattr(check_runner, "module_of", lambda _: module_of(EX.tree_seconds))
+    with pytest.raises(WrongInput, match=r"exercises/chain/check\.py defines tree_seconds"):
+        check_runner.load_exercise("2.98")
 
 
 @pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))

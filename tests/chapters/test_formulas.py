@@ -1,11 +1,11 @@
-"""Every exercise that asks for a formula: its truth passes, and each mistake is told as itself."""
+"""Exercises that ask for a formula: truth and solution pass, each mistake is told as itself."""
 
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 import torch
-from answer_files import exercises_of_kind, label_exercise
+from answer_files import exercises_of_kind, label_exercise, load_solution
 
 from coursekit.kit import Formula
 from coursekit.protocol import Wrong
@@ -17,6 +17,12 @@ FORMULAS = exercises_of_kind(Formula)
 def test_the_truth_passes(exercise):
     lines = list(replace(exercise, also=None).examine(exercise.truth))
     assert len(lines) == len(exercise.cases)
+
+
+@pytest.mark.parametrize("exercise", FORMULAS, ids=label_exercise)
+def test_the_solution_passes(exercise):
+    """The code between the marks is right; it comes another way than the truth."""
+    assert len(list(exercise.examine(load_solution(exercise)))) >= len(exercise.cases)
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=label_exercise)

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import nbformat
 from each import repeat_for_each
+from helpers import ROOT
 
 from coursekit.building import build
 from coursekit.building.record_pictures import find_cover
@@ -23,6 +24,11 @@ def cells_of(source):
     return build.make_notebook(build.text_of(source), source.stem).cells
 
 
+def read_record(source):
+    assert build.record_of(source).exists(), "run `make build`"
+    return nbformat.read(build.record_of(source), as_version=4)
+
+
 def prose_of(source) -> str:
     return "\n\n".join(c.source for c in cells_of(source) if c.cell_type == "markdown")
 
@@ -34,8 +40,8 @@ def test_a_part_begins_with_a_picture_that_it_has_measured(source):
     alt, path = re.match(r"!\[([^\]]{40,})\]\((\S+)\)\n\n\*\w", cover.source).groups()
     assert "\n\n" not in alt
     assert (build.ROOT / "notebooks" / path).resolve() == build.cover_path(source)
-    record = nbformat.read(build.record_of(source), as_version=4)
-    assert build.cover_path(source).read_bytes() == find_cover(record), "run `make build`"
+    assert build.cover_path(source).exists(), "run `make build`"
+    assert build.cover_path(source).read_bytes() == find_cover(read_record(source))
 
 
 @repeat_for_each("source", PARTS, STEM)
@@ -51,6 +57,29 @@ def test_a_part_ends_with_what_was_learnt(source):
     assert progress.source == f'progress("{source.stem.partition("_")[0]}")'
     assert end.source.startswith("## What you have learnt")
     assert 3 <= end.source.count("\n* ") <= 5
+    assert "**Next**: " in end.source or source == PARTS[-1]
+
+
+def test_the_template_of_a_part_is_one(tmp_path, monkeypatch):
+    text, part = (ROOT / "chapters" / "template.py").read_text(), PARTS[1]
+    source = tmp_path / "chapters" / "ch00_start_here" / part.name
+    for folder in (source.parent, tmp_path / "solutions", tmp_path / "notebooks"):
+        folder.mkdir(parents=True)
+    source.write_text(text.replace("02h_title", part.stem).replace("02h", part.stem[:3]))
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    record = build.execute(source)
+    assert "sum 4" in str([cell.get("outputs") for cell in record.cells])
+    build.record_of(source).write_text(build.dump(record))
+    build.cover_path(source).parent.mkdir(parents=True)
+    build.cover_path(source).write_bytes(find_cover(record))
+    for test in (
+        test_a_part_begins_with_a_picture_that_it_has_measured,
+        test_a_part_says_what_for_how_long_and_what_it_needs,
+        test_a_part_ends_with_what_was_learnt,
+        test_code_that_only_prepares_is_folded,
+        test_printed_lines_fit_a_small_window,
+    ):
+        test.__wrapped__(source)
 
 
 @repeat_for_each("source", PARTS, STEM)
@@ -117,9 +146,8 @@ def test_an_exercise_in_a_lab_links_to_it(source):
 @repeat_for_each("source", PARTS, STEM)
 def test_printed_lines_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
-    record = nbformat.read(build.record_of(source), as_version=4)
-    streams = [output.text for cell in record.cells for output in cell.get("outputs", [])
-               if output.output_type == "stream"]  # fmt: skip
+    outputs = (output for cell in read_record(source).cells for output in cell.get("outputs", []))
+    streams = [output.text for output in outputs if output.output_type == "stream"]
     assert [
         line for text in streams for line in text.splitlines() if len(line) > MOST_COLUMNS
     ] == []

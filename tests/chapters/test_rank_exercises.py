@@ -9,23 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 import torch.distributed as dist
-from answer_files import (
-    Answer,
-    all_answers,
-    define_answer,
-    exercises_of_kind,
-    label_exercise,
-    solution_of,
-)
+from answer_files import exercises_of_kind, label_exercise, load_solution
 
 from coursekit.answers import remote_answer
-from coursekit.check_runner import LabFunction
 from coursekit.kit import Equals, RankCase, RankExercise, World
-from coursekit.labs import find_lab
 from coursekit.protocol import Wrong
 
 EXERCISES = exercises_of_kind(RankExercise)
-GIVEN = {answer.exercise.number: answer.given for answer in all_answers()}
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=label_exercise)
@@ -39,14 +29,6 @@ def test_each_mistake_is_told_as_itself(exercise, solution_labs):
                     never_told.setdefault(sentence, []).append(said)
     untold = {s: said for s, said in never_told.items() if s not in said}
     assert not untold
-
-
-def load_solution(exercise):
-    """Return the solution as `check` gets it."""
-    if exercise.lab:
-        return LabFunction(find_lab(exercise.lab), exercise.name)
-    solution, given = solution_of(exercise), GIVEN.get(exercise.number, "")
-    return define_answer(Answer(exercise, "right", "the solution", solution, given=given))
 
 
 def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):

@@ -54,17 +54,17 @@ VERDICT = """
 # %%
 check("0.1", lambda node, local_rank, per_node: node + local_rank)
 """
-OTHER_VERDICTS = """
+OTHER_VERDICTS = f"""
 # %%
 def row_layer(x, weight, bias):  # as it was given
     y = x @ weight.T + bias
     dist.all_reduce(y)
     return y
 
-check("7.7", row_layer)
+check("{EX.row_layer}", row_layer)
 
 # %%
-check("2.3")
+check("{EX.broadcast_tree}")
 """
 HOLE = "...  # your code here"
 LINE_HEIGHT = 15  # pixels, at least

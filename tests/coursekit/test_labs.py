@@ -1,6 +1,8 @@
 """Labs: whose function runs, when edits count, and what a broken file costs."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -351,6 +353,13 @@ def test_a_lab_without_exercises(learner, capsys):
     assert shapes.x == 1
     assert capsys.readouterr().out == ""
     assert repr(shapes) == "labs/shapes.py: without exercises"
+
+
+def test_a_lab_is_taken_though_nothing_can_be_printed():
+    program = "import sys; from pedagogy_lib import lab; lab('zero'); sys.stderr.write('taken')"
+    command = ["sh", "-c", f'"{sys.executable}" -c "{program}" >&-']
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert run.stderr == "taken"
 
 
 def test_an_edit_counts_at_the_next_launch(learner, capsys):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pedagogy_lib.unwritten import still_to_write
+from coursekit.labs.unwritten import still_to_write
 
 
 def write(folder: Path, **modules):

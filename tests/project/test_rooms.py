@@ -1,12 +1,14 @@
 """The rooms of the course: each imports from those before it alone, and no file is long."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 from helpers import ROOT
 
+import pedagogy_lib
 from coursekit.chapters import FOLDER
 
 PACKAGE, KIT = ROOT / "pedagogy_lib", ROOT / "coursekit"
@@ -57,6 +59,16 @@ def test_a_room_imports_from_those_before_it(room):
         for other in find_imports(path):
             assert other.is_relative_to(PACKAGE), f"{path} imports {other}: the bench stands alone"
             assert room_of(other) in allowed, f"{path} imports {other}"
+
+
+def test_tests_of_the_bench_use_nothing_of_the_course():
+    """So that they also pass where `pedagogy_lib` is installed alone; programs in strings count."""
+    of_course = {name for name, home in pedagogy_lib._HOME.items() if home.startswith("coursekit")}
+    for path in (ROOT / "tests" / "bench").rglob("*.py"):
+        text = path.read_text()
+        names = " ".join(re.findall(r"from pedagogy_lib import (\([^)]*\)|.*)", text))
+        assert not of_course & set(re.findall(r"\w+", names)), path
+        assert not re.search(r"\b(import|from) (coursekit|classroom)\b", text), path
 
 
 def test_the_kit_of_the_checks_imports_no_check():

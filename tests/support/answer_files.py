@@ -23,7 +23,13 @@ from pathlib import Path
 
 from coursekit.building import build
 from coursekit.chapters import exercise_folders, insert_numbers
-from coursekit.check_runner import chapters_with_checks, exercises_of, find_exercise
+from coursekit.check_runner import (
+    LabFunction,
+    chapters_with_checks,
+    exercises_of,
+    find_exercise,
+)
+from coursekit.labs import find_lab
 from coursekit.protocol import Exercise
 
 SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)
@@ -148,6 +154,15 @@ def define_answer(answer: Answer):
     exec(compile(text, file, "exec"), space)
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return space[answer.exercise.name]
+
+
+def load_solution(exercise):
+    """Return the solution of an exercise as `check` gets it."""
+    if exercise.lab:
+        return LabFunction(find_lab(exercise.lab), exercise.name)
+    given = {answer.exercise.number: answer.given for answer in all_answers()}
+    solution, given = solution_of(exercise), given.get(exercise.number, "")
+    return define_answer(Answer(exercise, "right", "the solution", solution, given=given))
 
 
 @cache

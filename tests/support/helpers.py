@@ -10,9 +10,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 import torch.distributed as dist
 
-from pedagogy_lib import HangError, LaunchError, launch
+from pedagogy_lib import HangError, LaunchError, close, launch, relative_gap
 from pedagogy_lib.ranks import fork_server_client
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,14 @@ def failure(step, *args, timeout=60.0, **options) -> LaunchError:
     assert seconds < SLACK_SECONDS + timeout * isinstance(caught.value, HangError)
     assert launch(my_rank, world_size=2).values == [0, 1]
     return caught.value
+
+
+def need_close(values, wanted, steps=1):
+    """Fail with the first rank whose value is not `wanted` up to rounding, and by how much."""
+    for rank, value in enumerate(values):
+        if not close(value, wanted, steps):
+            gap = relative_gap(value, wanted) if torch.is_tensor(value) else f"{value} != {wanted}"
+            pytest.fail(f"rank {rank} has another value, by {gap} relative to the largest")
 
 
 def wait_until(condition, seconds=SLACK_SECONDS) -> bool:

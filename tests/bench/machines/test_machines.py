@@ -11,11 +11,11 @@ import needs
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import end, start, wait_until
+from helpers import end, need_close, start, wait_until
 from machines_here import have_gone, needs_machines, needs_netem, networks_of, run_as
 from torch import nn
 
-from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
+from pedagogy_lib import HangError, LaunchError, Machines, launch, measure, plot_timeline
 from pedagogy_lib.machines import namespace_support, network, other_users
 from pedagogy_lib.machines.state import State
 
@@ -162,7 +162,7 @@ def train_fsdp2():
 def test_engines_work_across_machines_as_on_one(train):
     alone = launch(train_ddp, world_size=1, device="cpu").values[0]
     run = launch(train, world_size=4, machines=Machines([3, 1], bytes_per_second=50e6))
-    assert all(close(weights, alone, steps=3) for weights in run.values)
+    need_close(run.values, alone, steps=3)
 
 
 # ---- Packets that are late, or get lost ---

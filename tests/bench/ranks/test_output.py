@@ -143,14 +143,13 @@ def test_a_screen_that_fails_ends_no_launch(error, monkeypatch):
 
 PROGRAM = """
 import sys
-from pedagogy_lib import lab, launch
+from pedagogy_lib import launch
 
 def step():
     for number in range(5000):
         print("é", number)
 
 if __name__ == "__main__":
-    collectives = lab("collectives")
     run = launch(step, world_size=2)
     print("kept", [text.count("é") for text in run.output], file=sys.stderr)
 """

@@ -230,7 +230,7 @@ def test_an_interrupt_while_values_are_unpacked():
     assert "ranks 0, 1: have returned" in str(interrupt_launch(SlowInTheNotebook))
 
 
-def test_a_second_interrupt_during_the_first():
+def test_a_second_interrupt_during_the_first_still_ends_the_launch():
     interrupt_launch(sum, range(10**13), times=(0.5, 0.7))
 
 

@@ -3,11 +3,10 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import load_solved_lab
+from helpers import load_solved_lab, need_close
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.basics.closeness import close
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
@@ -87,7 +86,7 @@ def alone():
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_equals_one_process(way, n, alone):
     run = launch(train, way, 1, world_size=n, device="cpu")
-    assert all(close(weights, alone, STEPS) for weights in run.values)
+    need_close(run.values, alone, STEPS)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_equals_one_process(way, n, alone):
 )
 def test_accumulation_equals_one_process(way, alone):
     run = launch(train, way, 3, world_size=2, device="cpu")
-    assert all(close(weights, alone, STEPS) for weights in run.values)
+    need_close(run.values, alone, STEPS)
 
 
 @pytest.mark.gpu
@@ -105,7 +104,7 @@ def test_equals_one_process_on_a_gpu(way):
         train, average_separately, 1, world_size=1, device="cuda"
     ).values  # its own numbers
     run = launch(train, way, 1, world_size=2, device="cuda")
-    assert all(close(weights, alone, STEPS) for weights in run.values)
+    need_close(run.values, alone, STEPS)
 
 
 def test_ddp_sends_what_pytorchs_ddp_sends():

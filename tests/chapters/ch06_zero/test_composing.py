@@ -79,6 +79,7 @@ def train_rounded(stage, features, units):
 
 
 def test_the_roundings_of_stages_1_and_2_differ_where_gradients_accumulate():
+    """Each stage is therefore compared with a reference that rounds as it does."""
     units = [[name for name, _ in COMPOSING.make_model(()).named_parameters()]]
     features = ("mixed precision", "accumulation")
     one, two = (train_rounded(stage, features, units) for stage in STAGES[:2])

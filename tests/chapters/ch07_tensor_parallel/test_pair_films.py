@@ -68,7 +68,7 @@ def script(film) -> list[tuple]:
     return [(frame.event, *news(frame)) for frame in film.frames]
 
 
-def last_of(films, kind, matrix):
+def find_last_frames(films, kind, matrix):
     return [getattr(film.frames[-1], kind)[matrix] for film in films]
 
 
@@ -106,10 +106,10 @@ def test_numbers_are_those_of_one_process(films):
 
 def test_parts_lie_one_after_another(films):
     for kind in ("values", "gradients"):
-        assert [held.start for held in last_of(films, kind, "A")] == [(0, 0), (0, 2)]
-        assert [held.start for held in last_of(films, kind, "H")] == [(0, 0), (0, 2)]
-        assert [held.start for held in last_of(films, kind, "B")] == [(0, 0), (2, 0)]
-        assert [held.start for held in last_of(films, kind, "Y")] == [(0, 0), (0, 0)]
+        assert [held.start for held in find_last_frames(films, kind, "A")] == [(0, 0), (0, 2)]
+        assert [held.start for held in find_last_frames(films, kind, "H")] == [(0, 0), (0, 2)]
+        assert [held.start for held in find_last_frames(films, kind, "B")] == [(0, 0), (2, 0)]
+        assert [held.start for held in find_last_frames(films, kind, "Y")] == [(0, 0), (0, 0)]
 
 
 def test_two_all_reduces_are_all_that_is_sent(films):
@@ -165,9 +165,9 @@ def test_uneven_parts_biases_and_frozen_weights():
         assert "forward: Y and the bias" in events
         assert "backward: gradient of each rank's rows of B" not in events
         assert "B" not in film.frames[-1].gradients
-    assert [len(held.values[0]) for held in last_of(films, "values", "A")] == [2, 1]
-    assert [held.shape for held in last_of(films, "values", "A")] == [(4, 3)] * 2
-    assert [held.start for held in last_of(films, "gradients", "H")] == [(0, 0), (0, 2)]
+    assert [len(held.values[0]) for held in find_last_frames(films, "values", "A")] == [2, 1]
+    assert [held.shape for held in find_last_frames(films, "values", "A")] == [(4, 3)] * 2
+    assert [held.start for held in find_last_frames(films, "gradients", "H")] == [(0, 0), (0, 2)]
     assert sum(count for frame in films[0].frames for _, count in frame.sent) == 8 * (5 * 2 + 5 * 4)
 
 
@@ -222,7 +222,7 @@ def film_variants():
 
 def test_without_the_sum_each_rank_has_its_summand(film_variants):
     films = film_variants[drop_sum]
-    assert [held.placement for held in last_of(films, "values", "Y")] == [PARTIAL] * 2
+    assert [held.placement for held in find_last_frames(films, "values", "Y")] == [PARTIAL] * 2
     event = "forward: Y leaves the parallel region, nothing is sent"
     assert (event, "Y values Partial") in script(films[0])
 
@@ -231,7 +231,7 @@ def test_without_the_copy_the_gradient_of_x_stays_partial(film_variants):
     films = film_variants[drop_copy]
     event = "backward: gradient of X, nothing is sent"
     assert (event, "X gradients Partial") in script(films[0])
-    assert [held.placement for held in last_of(films, "gradients", "X")] == [PARTIAL] * 2
+    assert [held.placement for held in find_last_frames(films, "gradients", "X")] == [PARTIAL] * 2
 
 
 def test_what_is_summed_too_often_is_wrong(film_variants):
@@ -240,7 +240,7 @@ def test_what_is_summed_too_often_is_wrong(film_variants):
         frame = next(f for f in films[1].frames if f.event == "forward: all-reduce of Y")
         assert news(frame) == ["Y values Replicate wrong"]
         assert sum(count for _, count in frame.sent) == sent
-    assert last_of(film_variants[drop_split], "values", "A")[0].placement == REPLICATE
+    assert find_last_frames(film_variants[drop_split], "values", "A")[0].placement == REPLICATE
 
 
 def test_other_summands_than_those_of_one_process(film_variants):
@@ -261,8 +261,8 @@ def test_layers_that_do_not_use_their_gates(film_variants):
     events = [frame.event for frame in films[0].frames]
     assert "forward: the output of the row layer" in events
     assert not any("enters" in event or "summand" in event for event in events)
-    assert last_of(films, "values", "Y")[0].placement == PARTIAL
-    assert last_of(films, "gradients", "X")[0].placement == PARTIAL
+    assert find_last_frames(films, "values", "Y")[0].placement == PARTIAL
+    assert find_last_frames(films, "gradients", "X")[0].placement == PARTIAL
     assert not any(frame.sent for frame in films[0].frames)
 
 

@@ -60,9 +60,9 @@ def is_none(name, p, m) -> bool:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_size_can_run(name):
+def test_a_schedule_runs_or_is_refused_at_every_size(name):
     for p, m in itertools.product((1, 2, 3, 4, 5), range(1, 14)):
-        assert ZERO.can_run(name, p, m) != bool(is_none(name, p, m))
+        assert ZERO.can_run(name, p, m) != bool(is_none(name, p, m)), (name, p, m)
         if is_none(name, p, m):
             with pytest.raises(ValueError, match="micro-batches"):
                 ZERO.rows_and_stages(name, p, m)

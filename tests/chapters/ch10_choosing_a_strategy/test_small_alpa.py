@@ -191,9 +191,10 @@ def test_places_fill_machines(shardings_lab, space):
                 assert len(machines) == max(1, len(ranks) // 4)
 
 
-def test_pieces_are_each_row_once(space):
+def test_pieces_cover_each_row_once(space):
     for senders, receivers in ((1, 4), (2, 4), (4, 2), (4, 4), (8, 1)):
-        rows = sorted(of[2:] for of in space.pieces(16, senders, receivers))
+        pieces = space.pieces(16, senders, receivers)
+        rows = sorted((first, last) for _, _, first, last in pieces)
         assert [a for a, _ in rows] == [0, *(b for _, b in rows[:-1])]
         assert rows[-1][1] == 16
 

@@ -8,12 +8,12 @@ import pytest
 import torch
 import torch.distributed as dist
 from coursekit.content.ch11_capstone.exercises.my_recipe.truth import too_slow
-from helpers import launch_on_cpu
+from helpers import launch_on_cpu, need_close
 from machines_here import needs_machines
 from selection import parametrize
 
 from coursekit.labs import find_lab
-from pedagogy_lib import LaunchError, Machines, close
+from pedagogy_lib import LaunchError, Machines
 
 CAPSTONE = find_lab("capstone")
 JUDGED, STATE, CHAOS = map(find_lab, ("capstone_scores", "capstone_state", "capstone_chaos"))
@@ -84,7 +84,7 @@ def test_a_recipe_reads_what_another_one_has_saved(tmp_path, first, second):
         alone = CAPSTONE.losses_alone(SMALL, batches())
     finally:
         torch.set_default_dtype(torch.float32)
-    assert all(close(torch.tensor(losses), torch.tensor(alone)) for losses in run.values)
+    need_close(map(torch.tensor, run.values), torch.tensor(alone))
 
 
 def addresses(lab, recipes):

@@ -38,7 +38,7 @@ def sort_experts(counts):
     return expert_of_each(counts).sort().values
 
 
-def last_rank_first(counts):
+def reverse_rows_of_experts(counts):
     """Return an order in which the rows of each expert are reversed."""
     return expert_of_each(counts).flip(0).argsort(stable=True).mul(-1).add(int(counts.sum()) - 1)
 
@@ -51,5 +51,6 @@ MISTAKES = [
      "their experts: argsort gives them", expert_of_each),
     ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
      "their experts: argsort gives them", sort_experts),
-    ("rows of one expert stay in the order in which they came: stable=True", last_rank_first),
+    ("rows of one expert stay in the order in which they came: stable=True",
+     reverse_rows_of_experts),
 ]  # fmt: skip
