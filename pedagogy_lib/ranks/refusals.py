@@ -92,6 +92,7 @@ def long_environment() -> str:
 SENTENCES = {
     errno.EMFILE: too_many_files,
     errno.ENFILE: too_many_files,
+    errno.ETOOMANYREFS: too_many_files,  # files on their way to the fork server count, too
     errno.EAGAIN: too_many_processes,
     errno.ENOMEM: no_memory,
     errno.ENOSPC: no_space,

@@ -2,6 +2,7 @@
 
 import importlib.util
 import io
+import re
 import shlex
 import shutil
 import subprocess
@@ -287,7 +288,7 @@ def test_what_pip_does_is_told_on_a_terminal(real_pip, monkeypatch):
     monkeypatch.setattr(sys, "stdout", screen)
     program = "import time; print('Collecting torch', flush=True); time.sleep(1)"
     assert real_pip(program) == 0
-    assert "0 s  Collecting torch" in screen.getvalue()
+    assert re.search(r"\d s  Collecting torch", screen.getvalue())
     assert screen.getvalue().endswith("\r\033[K")  # the line has gone
 
 

@@ -97,6 +97,17 @@ def test_a_notebook_that_may_not_open_enough_files():
     assert len(os.listdir("/dev/fd")) <= open_files + 1
 
 
+def test_files_on_their_way_to_the_fork_server_count_as_open(monkeypatch):
+    """Linux counts those of ordinary users, and a busy server takes them late."""
+    launch(my_rank, world_size=1)
+    error = OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+    with monkeypatch.context() as patch:
+        patch.setattr(socket, "send_fds", lambda *_: (_ for _ in ()).throw(error))
+        with pytest.raises(LaunchError, match=r"cannot be started: too many open files: .*ulimit"):
+            launch(my_rank, world_size=2)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
 @needs_linux
 def test_a_fork_server_that_may_not_open_enough_files(anew):
     launch(my_rank, world_size=1)
