@@ -12,6 +12,7 @@ import pytest
 from each import repeat_for_each
 
 from coursekit.building import build, record_inputs
+from coursekit.building.written_files import WRITTEN
 from pedagogy_lib.basics.errors import WrongInput
 
 SOURCE = """# %% [markdown]
@@ -228,7 +229,7 @@ def test_a_lab_that_was_worked_in_is_kept(course, remembers, capsys):
     for number in (1, 2):
         built.write_text(f"my answer {number}\n")
         if not remembers:
-            (build.ROOT / build.WRITTEN).unlink()
+            (build.ROOT / WRITTEN).unlink()
         build.build()
         kept = build.ROOT / "labs" / f"add.mine-{number}.txt"
         assert kept.read_text() == f"my answer {number}\n"
@@ -240,7 +241,7 @@ def test_a_lab_that_was_worked_in_is_kept(course, remembers, capsys):
 @pytest.mark.parametrize("remembers", [True, False])
 def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
     if not remembers:
-        (build.ROOT / build.WRITTEN).unlink()
+        (build.ROOT / WRITTEN).unlink()
     course.write_text(course.read_text().replace("first", "second"))
     build.build()
     assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
