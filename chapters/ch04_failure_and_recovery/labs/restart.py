@@ -157,7 +157,8 @@ def train(
     every        steps between two checkpoints
     before_step  called with the training before each step
     began        when the process began, if it is known: seconds of time.time()
-    notice       a LeaveNotice: when it comes to a rank, all ranks save after this step, and leave
+    notice       a LeaveNotice: when it comes to a rank, all ranks save after this step and leave
+    Raises       SystemExit if they leave before the last step, so that no agent takes it for the end
     """
     note(folder, "begins", began)
     note(folder, "imported")
@@ -181,6 +182,8 @@ def train(
                 print(f"step {training.steps} is not saved: {problem}")
     dist.barrier(group)
     dist.destroy_process_group()
+    if training.steps < steps:
+        sys.exit("told to leave before the last step")
     return training
 
 
