@@ -49,8 +49,8 @@ state_megabytes = 40
 #
 # The lab [checkpoints](../labs/checkpoints.py) has a small training that is made like large ones: a
 # classifier of handwritten digits with dropout, AdamW, a learning rate that changes, a scaler for
-# the loss, shuffled samples. All ranks have the same seed until the model is built, and each has its
-# own afterwards, seed + rank (part [03](03_data_parallel.ipynb)). `Training().step()` takes one
+# the loss, shuffled samples. All ranks have the same seed until the model is built, and each has
+# its own afterwards, seed + rank (part [03](03_data_parallel.ipynb)). `Training().step()` takes one
 # step, data parallel on all ranks. In the cell below, the last rank is killed after 27 steps of 40,
 # as the operating system does when memory is short.
 
@@ -191,9 +191,9 @@ picture if "schedule" in found else None
 # %% [markdown]
 # A glance at the first loss after a restart finds none of these three mistakes.
 #
-# The difference is 0.0 under three conditions: the ranks are as many as before, they sum in the same
-# order, which DDP may change (part [04b](04b_sharded_checkpoints.ipynb)), and kernels are
-# deterministic, which on GPUs they are not by themselves (part [04c](04c_finding_out.ipynb)).
+# The difference is 0.0 under three conditions: the ranks are as many as before, they sum in the
+# same order, which DDP may change (part [04b](04b_sharded_checkpoints.ipynb)), and kernels are
+# deterministic, which on GPUs has to be asked for (part [04c](04c_finding_out.ipynb)).
 #
 # Here all ranks save the same weights. Large trainings save them once (part 04b).
 
@@ -364,7 +364,8 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # %% [markdown]
 # The third does not fit, as the first two are still there: an old checkpoint is removed when the
 # new one is whole, and not before. So a disk needs room for `keep + 1` checkpoints, and for more if
-# some are damaged, because `keep` counts whole ones. Here that is enough with `keep=1` only. The training went on in any case, and what was saved before is whole.
+# some are damaged, because `keep` counts whole ones. Here that is enough with `keep=1` only. The
+# training went on in any case, and what was saved before is whole.
 #
 # *Break it:* in `finish`, remove the old ones before the renaming. As long as nothing fails, all is
 # well, with room for `keep` only. But with `keep=1`, a crash between the two leaves nothing.
@@ -451,8 +452,8 @@ plot_timeline(runs["in the background"], title="Saving in the background")
 # (The two pictures have different scales.) In the background, a saving holds the training up for
 # about the time of a copy, if the saving before has ended by then. But its threads need cores, and
 # here these are the cores that train: steps next to a saving take longer, and the last saving ends
-# after the training. So compare whole runs, as the line above the table does. Memory is a price,
-# too: one copy of the state, and while it is saved a second one, the bytes that `save` makes of it.
+# after the training. So compare whole runs, as the line above the table does. The price is memory:
+# one copy of the state, and during a saving a second one, the bytes that `save` makes of it.
 #
 # **On GPUs.** The copy goes from the GPU's memory to the computer's. PyTorch's own
 # `torch.distributed.checkpoint.async_save` does the same, says its
@@ -577,9 +578,9 @@ Table(["a saving takes", "best period", "cost"],
 
 # %% [markdown]
 # By the formula, savings that take ten minutes would cost a third of the cluster. If ranks stood
-# still for one second only, as with savings in the background beside which steps are not slower, it
-# would be little more than 1 %, with a checkpoint every few minutes. On top comes the time until a failure is noticed, and until
-# everything has been started again.
+# still for one second only, as with background savings that slow no step down, it would be little
+# more than 1 %, with a checkpoint every few minutes. On top comes the time until a failure is
+# noticed, and until everything has been started again.
 
 # %% [markdown]
 # ## Put to the test
