@@ -136,21 +136,33 @@ class Training:
         return {"model": model, "optimizer": optimizer, "number": torch.tensor(self.number)}
 
     def save(self):
-        """Write this rank's shards; when all ranks have, the folder gets its name."""
-        new, name = f"{self.options.folder}.new", self.options.folder
+        """Write this rank's shards; when all ranks have, the new folder takes the old one's name.
+
+        Whenever the program is killed, one whole checkpoint remains: under its name, or set aside.
+        """
+        name = self.options.folder
+        new, aside = f"{name}.new", f"{name}.old"
         files.save(self.state(), checkpoint_id=new)  # returns when all ranks have written
         if dist.get_rank() == 0:
-            shutil.rmtree(name, ignore_errors=True)
+            if os.path.isdir(name):
+                shutil.rmtree(aside, ignore_errors=True)
+                os.replace(name, aside)
             os.replace(new, name)
+            shutil.rmtree(aside, ignore_errors=True)
         dist.barrier()
 
     def resume(self):
         """Resume from the checkpoint, if there is one, of this or another number of ranks."""
-        found = [os.path.isdir(self.options.folder)]
+        name = self.options.folder
+        aside, found = f"{name}.old", [None]
+        if dist.get_rank() == 0:
+            if os.path.isdir(aside) and not os.path.isdir(name):
+                os.replace(aside, name)  # a save was interrupted before the new one had its name
+            found = [os.path.isdir(name)]
         dist.broadcast_object_list(found)  # rank 0 decides for all ranks
         if found[0]:
             state = self.state()
-            files.load(state, checkpoint_id=self.options.folder)
+            files.load(state, checkpoint_id=name)
             set_state_dict(self.model, self.optimizer, model_state_dict=state["model"],
                            optim_state_dict=state["optimizer"])  # fmt: skip
             self.number = int(state["number"])
