@@ -112,6 +112,7 @@ class PlacementPipeline(Pipeline):
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line_between(self.rank, peer, action)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         self.under_way.append((request, x))

@@ -199,6 +199,8 @@ def join_pairs(timeline, stages):
             for kind, i, chunk in block:
                 if kind != "W":
                     ends["F" if kind == "F" else "B", i, stages[rank][chunk]] = clock[rank]
+    if any(waiting):
+        raise ValueError("some blocks wait for each other: this schedule cannot run in pairs")
     return replace(timeline, spans=spans)
 
 
