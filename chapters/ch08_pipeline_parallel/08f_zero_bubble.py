@@ -103,12 +103,9 @@ print("rank 0:", *v_rows[0][:12], "…")
 idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
 
 # %%
-timelines = {}
-for name in ("ZB-V", "DualPipeV", "DualPipe"):
-    if zero_bubbles.can_run(name, p, m):  # DualPipe takes an even number of ranks
-        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
-        pace = zero_bubbles.seconds_of_chunks(rows)
-        timelines[name] = simulate(rows, pace, unit="forwards", stages=stages)
+timelines = {name: zero_bubbles.simulate_schedule(name, p, m)
+             for name in ("ZB-V", "DualPipeV", "DualPipe")
+             if zero_bubbles.can_run(name, p, m)}  # DualPipe takes an even number of ranks
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
@@ -138,8 +135,25 @@ plot_schedule(timelines)
 # DualPipe and DualPipeV pair a forward of one chunk with a backward of the other one. The two
 # belong to different micro-batches, so one can compute while the other's messages travel.
 # DeepSeek-V3 has experts on many machines (09e), and their messages take about as long as the
-# computation, says its report. The simulator runs a pair one after the other, and knows no such
-# messages. So this picture does not show what DualPipe is for.
+# computation, says its report. As in [DeepSeek's
+# code](https://github.com/deepseek-ai/DualPipe), a pair is one block here: it begins when the
+# inputs of both have arrived, and both results leave at its end. The simulator knows no messages
+# that take time, so a block takes $t_{F\&B} = t_F + t_B$, and the picture does not show what
+# DualPipe is for.
+
+# %% [markdown]
+# The README of that code gives DualPipe's bubble as $(p/2 - 1)(t_{F\&B} + t_B - 3 t_W)$, where $t_B
+# = t_I + t_W$. DualPipeV has $2p$ stages of half the length, so its bubble is $\frac{p - 1}{2}
+# (t_{F\&B} + t_B - 3 t_W)$. Blocks lengthen a bubble, because each one waits for two inputs. If a
+# pair ran one after the other, its first result would leave earlier:
+
+# %%
+for name, published in (("DualPipeV", p - 1), ("DualPipe", p - 2)):  # with F = I = W = 1
+    if name in timelines:
+        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
+        apart = simulate(rows, zero_bubbles.seconds_of_chunks(rows), stages=stages)
+        print(f"{name}: bubble {timelines[name].seconds - 3 * m:g}, published {published}; "
+              f"one after the other {apart.seconds - 3 * m:g}")
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
@@ -166,8 +180,9 @@ for name, rows in theirs.items():
 # %% [markdown]
 # ## 4 · On real ranks
 #
-# The machine of 08c runs all of these lists. First the question that matters most: are the
-# gradients those of one process, in float64? (DualPipe's after the sum over both copies.)
+# The machine of 08c runs all of these lists, with a pair as one block. First the question that
+# matters most: are the gradients those of one process, in float64? (DualPipe's after the sum over
+# both copies.)
 
 # %%
 names = list(judged)
@@ -221,11 +236,9 @@ Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W
 
 # %%
 def draw_it(schedule, ranks, microbatches, input_half, weight_half):
-    rows, stages = zero_bubbles.rows_and_stages(schedule, ranks, microbatches)
     times = {"F": 1, "I": input_half, "W": weight_half, "B": input_half + weight_half}
-    pace = zero_bubbles.seconds_of_chunks(rows, times)
-    return plot_schedule({schedule: simulate(rows, pace, unit="forwards", stages=stages)},
-                         most_inches=2.8)
+    timeline = zero_bubbles.simulate_schedule(schedule, ranks, microbatches, times)
+    return plot_schedule({schedule: timeline}, most_inches=2.8)
 
 explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
         ranks=[4, 2, 6, 8], microbatches=[24, 48], input_half=[1.5, 1, 2],

@@ -14,6 +14,7 @@ KINDS = {
     "letters": ((3, 2), 0), "up": ((4, 2), 0), "up_bias": ((4,), 0), "down": ((2, 4), 1),
     "unused": ((5,), 0), "seldom": ((2, 3), 0),
     "norm": ((2,), None), "down_bias": ((2,), None), "scale": ((), None), "frozen": ((3,), None),
+    "half": ((16,), 0), "half_bias": ((1,), None),
 }  # fmt: skip
 
 WITHOUT = ("unused", "frozen")  # never have a gradient; `seldom` has none on the first rank
@@ -26,6 +27,10 @@ MODELS = {
     "all are whole": ["norm", "down_bias"],
     "no gradient at all": list(WITHOUT),
     "the first rank has no gradient": ["seldom"],
+    "gradients of 300 in float16": [
+        "half",
+        "half_bias",
+    ],  # the norms: 900, 1,200 and 800, of all 1,700
 }
 
 
@@ -36,7 +41,8 @@ class Part(nn.Module):
         super().__init__()
         for name in names:
             shape, dim = KINDS[name]
-            p = nn.Parameter(torch.ones(shape, dtype=torch.float64), name not in FROZEN)
+            dtype = torch.float16 if name.startswith("half") else torch.float64
+            p = nn.Parameter(torch.ones(shape, dtype=dtype), name not in FROZEN)
             p.grad = gradient_of(name, place)
             if dim is not None:  # the marks that the lab's part_of leaves
                 p.cut_dim, p.cut_sizes = dim, [shape[dim]] * n
@@ -49,6 +55,10 @@ def gradient_of(name, place) -> torch.Tensor | None:
     """Return a gradient, not contiguous; that of a cut parameter differs on each rank."""
     if name in WITHOUT or (name == "seldom" and place == 0):
         return None
+    if name == "half":
+        return 300 * (torch.arange(16) < (9, 16)[place]).half()
+    if name == "half_bias":
+        return torch.tensor([800.0]).half()
     shape, dim = KINDS[name]
     drawn = numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name))
     return make_noncontiguous((drawn - 3) / 3)
@@ -80,7 +90,7 @@ def flat(trial, places, cut, left_out=()) -> list[torch.Tensor]:
     names, dims = MODELS[trial.case.args[0]], {True: (0, 1), False: (None,)}.get(cut, cut)
     chosen = [name for name in names if KINDS[name][1] in dims and name not in left_out]
     found = [gradient_of(name, place) for place in places for name in chosen]
-    return [gradient for gradient in found if gradient is not None]
+    return [gradient.double() for gradient in found if gradient is not None]
 
 
 def norm_of(gradients, power=2.0) -> float:
