@@ -164,8 +164,7 @@ class Sharded(ByTorch):
         self.engine.step()
 
     def zero_grad(self, **how):
-        for p in self.module.parameters():
-            p.grad = None
+        self.engine.zero_grad()
 
     def state(self):
         with ZERO.whole(self.engine):

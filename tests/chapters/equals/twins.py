@@ -65,7 +65,7 @@ def compare(ours, theirs, exact=None) -> str:
     except (ValueError, RuntimeError, TypeError) as error:
         return f"{type(error).__name__}: {error}"
     if exact is None:
-        return EQUAL if agree(found, wanted, is_close) else f"not equal: {found}, {wanted}"[:400]
+        return EQUAL if agree(found, wanted, is_close) else f"differs: {found}, {wanted}"[:400]
     right = exact()
     off, allowed = worst_gap(found, right), worst_gap(wanted, right)
     return EQUAL if off <= MOST_WORSE * allowed else f"off by {off:.2g}, theirs by {allowed:.2g}"
