@@ -6,6 +6,7 @@ torchrun --nproc-per-node 2 labs/train_fsdp2.py --steps 12 --folder checkpoint
 import argparse
 import os
 import shutil
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -76,13 +77,24 @@ def recompute_blocks(model):
         model.blocks[number] = checkpoint_wrapper(block)
 
 
-def whole_weights(options) -> dict:
-    """Return the initial weights on rank 0, in the CPU's memory, and nothing on all other ranks."""
-    if dist.get_rank() > 0:
-        return {}
-    with torch.device("cpu"):
-        torch.manual_seed(0)
-        return make_model(options).state_dict()
+@torch.no_grad()
+def fill(model, make):
+    """Give a sharded model that has memory and no values the weights and buffers of rank 0.
+
+    No state dict has buffers with persistent=False, such as RoPE's tables: all are broadcast.
+
+    make  makes the whole model; rank 0 alone calls it, in the CPU's memory
+    """
+    whole = None
+    if dist.get_rank() == 0:
+        with torch.device("cpu"):
+            torch.manual_seed(0)
+            whole = make()
+    set_model_state_dict(model, whole.state_dict() if whole else {}, options=FROM_RANK_0)
+    for number, buffer in enumerate(model.buffers()):
+        if whole:
+            buffer.copy_(list(whole.buffers())[number])
+        dist.broadcast(buffer, 0)
 
 
 def make_param_groups(model) -> list[dict]:
@@ -93,7 +105,7 @@ def make_param_groups(model) -> list[dict]:
 
 
 def make_optimizer(model):
-    return torch.optim.AdamW(make_param_groups(model), lr=3e-3, eps=1e-4)
+    return torch.optim.AdamW(make_param_groups(model), lr=3e-3)
 
 
 # ---- The training run -------------------------------------------------------------------------
@@ -114,7 +126,7 @@ class Training:
             recompute_blocks(self.model)
         shard(self.model, self.mesh, options)
         self.model.to_empty(device=device)  # memory for this rank's shards only
-        set_model_state_dict(self.model, whole_weights(options), options=FROM_RANK_0)
+        fill(self.model, partial(make_model, options))
         self.optimizer = make_optimizer(self.model)  # of the shards, so after they exist
 
     def step(self) -> torch.Tensor:

@@ -35,7 +35,7 @@ class Unit:
     """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
 
     Rank k owns chunk k, its shard, which its optimizer steps on. As long as the unit is gathered,
-    the parameters are views into `flat`.
+    the parameters are contiguous views into `flat`, even if they were in torch.channels_last.
 
     flat    (n * shard,): all parameters, then padding
     chunks  n views into flat, each (shard,)
@@ -113,8 +113,8 @@ def reduce_gradients(unit):
     """Exercise {{reduce_gradients}}. Give every rank its part of the mean gradient; free the rest.
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one already,
-    they add up. Nothing else is kept in memory, and afterwards no parameter of the unit has a
-    gradient. One that had none before counts as zeros.
+    they add up, in the parameters' dtype. Nothing else is kept in memory, and afterwards no
+    parameter of the unit has a gradient. One that had none before counts as zeros.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """

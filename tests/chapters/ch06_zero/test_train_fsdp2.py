@@ -1,4 +1,4 @@
-"""The FSDP2 program: whenever a save is interrupted, all ranks resume from the same checkpoint."""
+"""The FSDP2 program: what a start gives values to, and what an interrupted save leaves."""
 
 import contextlib
 import io
@@ -79,3 +79,8 @@ def test_a_save_may_be_killed_at_any_moment(operation, tmp_path):
         assert losses == pytest.approx(all_losses[4 - len(losses) :], rel=1e-5)
     for name, weight in wanted[0][2].items():
         torch.testing.assert_close(resumed[0][2][name], weight)
+
+
+def test_a_start_from_shapes_fills_buffers_that_no_state_dict_has():
+    run = launch(RECIPE.table_after_start, True, world_size=3, device="cpu")
+    assert run.values == [True] * 3
