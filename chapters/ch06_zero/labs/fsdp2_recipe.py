@@ -257,7 +257,7 @@ def main():
     words = ["--precision", "float64", "--recompute"]
     weights = launch(run_training, text, words, world_size=2).values[0][1]
     wanted = launch(train_one_process, text, words, world_size=1).values[0]
-    print(f"2 ranks equal one process: {largest_gap(weights, wanted) < 1e-12}")
+    print(f"2 ranks equal one process: {largest_gap(weights, wanted) < 1e-10}")
     for way in ("FSDP2", "DDP, float32", "DDP, bfloat16"):
         run = launch(measure_precision, way, text, world_size=2)
         print(f"{way}: {bytes_for_each(run):.2f} bytes for each parameter")

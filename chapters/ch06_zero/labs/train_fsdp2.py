@@ -105,7 +105,7 @@ def make_param_groups(model) -> list[dict]:
 
 
 def make_optimizer(model):
-    return torch.optim.AdamW(make_param_groups(model), lr=3e-3, eps=1e-4)
+    return torch.optim.AdamW(make_param_groups(model), lr=3e-3)
 
 
 # ---- The training run -------------------------------------------------------------------------

@@ -35,7 +35,9 @@ def in_chunks(size):
 @pytest.mark.parametrize("size", [1, 7, POSITIONS])
 @pytest.mark.parametrize("ignored", [0, 1, 30, POSITIONS])
 def test_ignored_targets_count_for_nothing(size, ignored):
-    found, wanted = (gradients_of(way, torch.float64, ignored) for way in (in_chunks(size), at_once))
+    found, wanted = (
+        gradients_of(way, torch.float64, ignored) for way in (in_chunks(size), at_once)
+    )
     assert close(found[1:], wanted[1:])
     if ignored == POSITIONS:  # a mean of nothing
         assert found[0].isnan()
@@ -50,12 +52,12 @@ def length_of_gap(x, y) -> float:
 
 @pytest.mark.parametrize("size", [1, 8, POSITIONS])
 def test_small_chunks_are_added_up_in_float32(size):
-    exact = gradients_of(at_once, torch.float32)
+    exact, rounded = (gradients_of(at_once, dtype) for dtype in (torch.float32, torch.bfloat16))
     loss, *gradients = gradients_of(in_chunks(size), torch.bfloat16)
     assert loss.item() == pytest.approx(exact[0].item(), rel=0.01)
-    for found, wanted in zip(gradients, exact[1:]):
+    for found, wanted, alike in zip(gradients, exact[1:], rounded[1:]):
         assert found.dtype == torch.bfloat16
-        assert length_of_gap(found, wanted) < 0.004  # a rounding of bfloat16 or two
+        assert length_of_gap(found, wanted) < 1.2 * length_of_gap(alike, wanted)
 
 
 @pytest.mark.parametrize("has_other_uses", [False, True])

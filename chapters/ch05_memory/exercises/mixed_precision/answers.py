@@ -170,6 +170,9 @@ class MixedPrecision(MixedPrecision):
 # +         self.masters = [nn.Parameter(p.detach().float()) if p.requires_grad else None for p in self.parameters]
 # -         self.optimizer = make_optimizer(self.masters)
 # +         self.optimizer = make_optimizer([m for m in self.masters if m is not None])
+# -         for p, master in zip(self.parameters, self.masters):
+# -             is_own = p == master.to(p.dtype)  # else something has written into the parameter
+# -             master.copy_(torch.where(is_own, master, p))
 
 # %% wrong · make it once, in __init__
 # -         self.optimizer.step()
