@@ -118,9 +118,11 @@ check("{{stage}}")
 #
 # For example, `F2` on rank 1 of 3: it receives micro-batch 2 from rank 0, computes, and sends to
 # rank 2. `B2` on rank 1 receives from rank 2.
-#
-# (`send` refuses a tensor of another shape or dtype, such as a linear layer's output under
-# `torch.autocast`: two bfloat16 numbers would be read as one float32.)
+
+# %% [markdown]
+# `send` refuses a tensor of another shape or dtype, such as a linear layer's output under
+# `torch.autocast`: two bfloat16 numbers would be read as one float32. A pipeline has an option
+# `dtype` for such messages.
 
 # %%
 check("{{pipeline}}")

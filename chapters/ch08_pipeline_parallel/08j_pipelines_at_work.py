@@ -196,7 +196,7 @@ for way, number in (("each its own", 1), ("added up", 0)):
 # * Each rank clips by its own norm. Then stages are scaled differently.
 # * Replicas, which have the same gradients, are counted twice.
 # * A tied weight, which two ranks have, is counted twice.
-# * Float16 gradients are squared in float16, where the square of 300 is infinite.
+# * Squares are computed in float16, where that of 300 is infinite.
 #
 # Take a rank with the gradients 3 and 4, and another one with 12. Their own norms are 5 and 12, and
 # the norm of the model is $\sqrt{9 + 16 + 144} = 13$.

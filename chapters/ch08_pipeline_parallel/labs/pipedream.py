@@ -94,7 +94,7 @@ class StashingStage(Stage):
         """
         self.weights[self.version + 1] = {
             name: weight
-            if gradients.get(name) is None
+            if gradients[name] is None
             else make_leaf(weight - self.lr * gradients[name], weight)
             for name, weight in self.weights[self.version].items()
         }
@@ -126,8 +126,9 @@ class TwoVersionsStage(StashingStage):
 
     def take(self, i, gradients):
         for name, gradient in gradients.items():
+            before = self.sums.setdefault(name)  # None until some micro-batch has a gradient
             if gradient is not None:
-                self.sums[name] = gradient / self.every + self.sums.get(name, 0)
+                self.sums[name] = gradient / self.every + (0 if before is None else before)
         if i % self.every == self.every - 1:  # the last micro-batch of its update
             self.update(self.sums)
             self.sums = {}
