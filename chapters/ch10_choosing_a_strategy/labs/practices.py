@@ -12,6 +12,7 @@ from cost_seconds import dp_seconds, layer_seconds, seconds
 from how_often import cost
 from model_shapes import MODELS, gpu_named
 from planner import PlanSearch, describe_plan
+from published_runs import RUNS, csv
 
 # ---- Offload --------------------------------------------------------------------------------
 
@@ -88,6 +89,13 @@ def use_float32(job: Job, slower) -> Job:
     engine = replace(engine, parameter_bytes=4.0, gradient_bytes=4.0, optimizer_bytes=8.0,
                      logits=8.0, **more)  # fmt: skip
     return replace(job, engine=engine, gpu=replace(job.gpu, flops=job.gpu.flops / slower))
+
+
+def float32_plan(contest: Contest, slower) -> Plan:
+    """Return the fastest plan, of those with cp 1, that fits with 4 bytes per number."""
+    planned = PlanSearch(use_float32(contest.job, slower), contest.count)
+    these = planned.fits & (planned.possible.cp == 1)
+    return planned.choice(int(np.argmin(np.where(these, planned.seconds["total"], np.inf)))).plan
 
 
 def precision_rows(jobs, slower) -> tuple[list[list], dict]:
@@ -200,6 +208,12 @@ def slower_network(name, count, gpu, across) -> float:
     """Return how many times as long the fastest step takes with `across` bytes per second."""
     slow = Contest(name, count, replace(gpu_named(gpu), across=across))
     return fastest(slow.seconds()) / fastest(Contest(name, count, gpu).seconds())
+
+
+def published_scaling(source="PB-DP", path=RUNS) -> dict[int, float]:
+    """Return {GPUs: tokens per second of each} of a published series along dp alone."""
+    rows = csv.DictReader(path.open())
+    return {int(row["gpus"]): float(row["tok_s_gpu"]) for row in rows if row["src"] == source}
 
 
 # ---- Checkpoints ----------------------------------------------------------------------------
