@@ -281,7 +281,7 @@ plot_against(counts, scaled, "GPUs", "speed of each GPU, beside 128", logarithmi
 # %%
 for line, each in scaled.items():
     print(f"{line}: with {counts[-1]:,} GPUs each does {each[-1]:.0%} of what it did with 128")
-real = practices.published_scaling()
+real = lab("published_runs").published_scaling()
 fewest, most = min(real), max(real)
 print(f"published, 1B with dp alone: with {most} H100 each does {real[most] / real[fewest]:.0%} "
       f"of what it did with {fewest}")

@@ -12,7 +12,6 @@ from cost_seconds import dp_seconds, layer_seconds, seconds
 from how_often import cost
 from model_shapes import MODELS, gpu_named
 from planner import PlanSearch, describe_plan
-from published_runs import RUNS, csv
 
 # ---- Offload --------------------------------------------------------------------------------
 
@@ -208,12 +207,6 @@ def slower_network(name, count, gpu, across) -> float:
     """Return how many times as long the fastest step takes with `across` bytes per second."""
     slow = Contest(name, count, replace(gpu_named(gpu), across=across))
     return fastest(slow.seconds()) / fastest(Contest(name, count, gpu).seconds())
-
-
-def published_scaling(source="PB-DP", path=RUNS) -> dict[int, float]:
-    """Return {GPUs: tokens per second of each} of a published series along dp alone."""
-    rows = csv.DictReader(path.open())
-    return {int(row["gpus"]): float(row["tok_s_gpu"]) for row in rows if row["src"] == source}
 
 
 # ---- Checkpoints ----------------------------------------------------------------------------

@@ -264,6 +264,12 @@ def describe_errors(engine: Engine) -> str:
     )
 
 
+def published_scaling(source="PB-DP", path=RUNS) -> dict[int, float]:
+    """Return {GPUs: tokens per second of each} of a published series along dp alone."""
+    rows = csv.DictReader(path.open())
+    return {int(row["gpus"]): float(row["tok_s_gpu"]) for row in rows if row["src"] == source}
+
+
 def format_errors(off) -> str:
     off = off[~np.isnan(off)]
     if not len(off):

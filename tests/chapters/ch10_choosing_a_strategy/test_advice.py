@@ -85,7 +85,7 @@ def test_precision_is_compared_with_a_plan_that_fits_in_float32():
 
 def test_a_published_series_along_dp_falls():
     """Rows PB-DP, as published: tokens per second of each GPU."""
-    found = lab("practices").published_scaling()
+    found = lab("published_runs").published_scaling()
     assert (found[8], found[256]) == (40149.94, 15700.38)
     assert list(found.values()) == sorted(found.values(), reverse=True)
 
