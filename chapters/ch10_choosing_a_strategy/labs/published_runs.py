@@ -259,8 +259,8 @@ def describe_errors(engine: Engine) -> str:
     each = ", ".join(f"{np.median(abs(x - 1)):.0%} with {name}" for name, x in ratios.items())
     return (
         f"of {len(every):,} published runs on {sizes.min():.0f} to {sizes.max():.0f} GPUs, half "
-        f"are off by more than {np.median(abs(every - 1)):.0%} ({each}), and {np.mean(every < 1):.0%} "
-        "took longer than predicted"
+        f"are off by more than {np.median(abs(every - 1)):.0%} ({each}), and "
+        f"{np.mean(every < 1):.0%} took longer than predicted"
     )
 
 
