@@ -358,7 +358,8 @@ put_to_the_test(f"""
 - [C162] InfiniBand has 100 to 400 GB/s; or more than 200 GB/s | web page, “High Bandwidth
   Required”; “Communication Hierarchy” | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"
-  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s |
+  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s together, and the
+  NVLink beside them is of one GPU |
   documented: NVIDIA's data sheets of InfiniBand adapters give Gb/s for a port; newer generations
   (XDR: 800 Gb/s) are faster, and the unit stays
 """)

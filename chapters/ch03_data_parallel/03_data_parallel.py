@@ -326,8 +326,8 @@ surprises += f"""- [C056] Gradients are averaged; or they are summed | CS 229S, 
   (section 3, table) | measured: nothing; DDP averages on every backend, unless a communication hook
   does otherwise
 - [C052] The mean is exactly all_reduce(SUM) / world_size | book chapter, “The Core Insight:
-  Gradient Averaging” | {"depends" if plain <= rounding() < unequal else "not here"} | on equal
-  shards, which the chapter names. Off from one process's gradient: with equal shards {plain:.0e} of
+  Gradient Averaging” | {"right on equal shards" if plain <= rounding() < unequal else "not here"} |
+  which the chapter names. Off from one process's gradient: with equal shards {plain:.0e} of
   it, with shards of 40, 8, 8, 8 {unequal:.0%} (a run in this section). BatchNorm, and tokens that
   ranks share unevenly, break it, too (part 03f) | measured: nothing; unequal shares are a matter of
   counting. NCCL may only round in another order

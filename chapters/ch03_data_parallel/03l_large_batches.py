@@ -250,12 +250,11 @@ middle = {b: median(steps) for b, steps in needed.items()}
 fewer_by = {b: middle[16] / steps for b, steps in middle.items()}
 put_to_the_test(f"""
 - [C086] Data parallel raises throughput, as the batch grows | CS 229S, “Data Parallelism” |
-  {"depends" if fewer_by[1024] < 32 else "right here"} | steps to a loss of {goal}:
-  {middle[16]:g} with batches of 16, {middle[128]:g} with 128, {middle[1024]:g} with 1024. With 64
-  times the batch there are only {fewer_by[1024]:.1f} times fewer (section 2, table). Samples per
-  second do grow (part 03k, section 2: weak scaling, with computing emulated) | measured: on GPUs
-  the steps to a loss are expected to be the same, but for rounding; how large a useful batch is
-  depends on model and data
+  right | samples per second grow (part 03k, section 2: weak scaling, with computing emulated). How
+  soon a loss is reached is another quantity: a loss of {goal} took {middle[16]:g} steps with
+  batches of 16, {middle[128]:g} with 128, {middle[1024]:g} with 1024, so with 64 times the batch
+  {fewer_by[1024]:.1f} times fewer (section 2, table) | measured: how much throughput grows, since
+  it depends on links and overlap; how large a useful batch is depends on model and data
 """)
 
 # %% [markdown]

@@ -353,7 +353,7 @@ as_told = [round(k) for k in k_of.values()] == [4, 8, 12]  # masters, momentum, 
 halves = with_master < 0.6 * states["float32"]
 surprises = f"""
 - [C106] Mixed precision halves memory | web page, “Best Practices” |
-  {"right" if halves else "wrong for model states"} | they take {states["float32"]:.1f} bytes for
+  {"right" if halves else "in part"} | not model states: they take {states["float32"]:.1f} bytes for
   each parameter in float32, {states["autocast"]:.1f} with autocast, {with_master:.1f} in bfloat16
   with masters. Activations: {of_float32["autocast"]:.2f} of float32 with autocast,
   {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) | measured: nothing for model

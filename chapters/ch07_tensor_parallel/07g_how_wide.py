@@ -359,8 +359,8 @@ of_width = {size: f"{judged[f'training, width {size}'][0]:.1f}" for size in (819
 surprises = f"""
 - [C163] Tensor parallelism across nodes is 10 to 30 times slower for each layer, because of
   InfiniBand's latency | web page, “Tensor Parallel Across Nodes” |
-  {"wrong" if not_ten else "depends"} for H100s with a card for each GPU | over links nine
-  times slower, as an H100's card is beside its NVLink, a step took
+  {"depends on the cards" if not_ten else "not refuted"} | not with a card for each H100: over links
+  nine times slower, as an H100's card is beside its NVLink, a step took
   {", ".join(f"{x:.3g}" for x in measured.values())} times as long with three widths (section 1,
   picture; computing emulated). Calculated for H100s: {real} times (section 3, table). And not for
   latency: of {block_of(4096, 8192, 1):.2f} times, {block_of(4096, 8192, 1, 0):.2f} are left without

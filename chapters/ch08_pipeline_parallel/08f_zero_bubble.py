@@ -278,15 +278,14 @@ on_ranks = lab("emulated_pipelines").emulate(of_gpipe, pace)[1].idle_share
 changes = abs(gpipe - idle_of["1F1B"][0]) > 1e-9
 others = idle_of["ZB-H1"][1] < 0.9 * on_ranks
 put_to_the_test(f"""
-- [C179] Which schedule one takes, GPipe or 1F1B, changes the size of the bubble | CS 229S,
-  “Pipeline Parallelism” |
-  {"right" if changes else "imprecise" if others else "not decided by this run"} | not between these
-  two, by the order of actions: simulated, GPipe idles for {gpipe:.1%} of the time, and 1F1B for
-  {idle_of["1F1B"][0]:.1%}. Measured, pauses come on top: {on_ranks:.1%} and
-  {idle_of["1F1B"][1]:.1%} (a run in this section; section 4, picture). Other schedules do change
-  it, simulated (section 3, table) and measured (section 4, picture; computing emulated):
-  {"; ".join(told[1:])} | measured: nothing in the order of actions; messages that take time change
-  each bubble in another way (part 08g, section 3)
+- [C179] Which micro-batches or layers are executed at each step, the schedule, will impact the size
+  of the bubble | CS 229S, “Pipeline Parallelism” |
+  {"right" if others else "not decided by this run"} | simulated (section 3, table) and measured
+  (section 4, picture; computing emulated): {"; ".join(told)}. GPipe, the other schedule that the
+  slide draws, {"differs from" if changes else "is like"} 1F1B by the order of actions: it idles for
+  {gpipe:.1%} of the time, simulated, and {on_ranks:.1%} on ranks (a run in this section) |
+  measured: nothing in the order of actions; messages that take time change each bubble in another
+  way (part 08g, section 3)
 """)
 
 # %% [markdown]
