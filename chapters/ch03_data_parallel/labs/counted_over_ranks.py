@@ -172,10 +172,10 @@ def backward_tokens(ddp, micro_batches) -> None:
     Unchanged      weights, micro_batches, and whether ddp communicates in later backwards
     """
     ### BEGIN SOLUTION
-    counted = sum(count_tokens(targets) for _, targets in micro_batches)
-    total = torch.tensor(counted, device=next(ddp.parameters()).device)
-    dist.all_reduce(total)
-    factor = dist.get_world_size() / total.item()  # DDP divides by the number of ranks
+    here = sum(count_tokens(targets) for _, targets in micro_batches)
+    counted = torch.tensor(here, device=next(ddp.parameters()).device)
+    dist.all_reduce(counted)
+    factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
     for number, (tokens, targets) in enumerate(micro_batches, 1):
         is_last = number == len(micro_batches)
         with contextlib.nullcontext() if is_last else ddp.no_sync():
