@@ -3,8 +3,8 @@
 import torch
 from helpers import load_solved_lab
 
-LARGE, SERVER, WORTH = map(
-    load_solved_lab, ("large_batches", "parameter_server", "worth_of_bytes")
+LARGE, SERVER, WORTH, SCALING = map(
+    load_solved_lab, ("large_batches", "parameter_server", "worth_of_bytes", "scaling")
 )  # fmt: skip
 SPREAD = [0.009, 0.01, 0.011]
 
@@ -76,3 +76,10 @@ def test_ways_whose_seeds_overlap_are_not_told_apart():
     assert WORTH.compare_ends(low, "low", high, "high") == "All seeds end lower with “low”."
     assert WORTH.compare_ends(high, "high", low, "low") == "All seeds end lower with “low”."
     assert WORTH.compare_ends(low, "low", high, "both") == "No clear difference."
+
+
+def test_the_fastest_is_named_only_with_a_margin_over_all_others():
+    judge = SCALING.judge_fastest
+    assert judge({"ZeRO-1": "quicker", "FSDP2": "quicker"}) == "right here"
+    assert judge({"ZeRO-1": "no difference seen", "FSDP2": "quicker"}) == "not decided by time here"
+    assert judge({"ZeRO-1": "slower", "FSDP2": "quicker"}) == "depends"
