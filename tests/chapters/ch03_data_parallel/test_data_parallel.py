@@ -3,11 +3,12 @@
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import load_solved_lab, need_close
+from helpers import load_solved_lab
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import RankError, launch, measure
+from pedagogy_lib.basics.closeness import close
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
