@@ -12,7 +12,7 @@ import pytest
 from helpers import ROOT, environment, list_leftovers
 from selection import parametrize
 
-from pedagogy_lib.unwritten import still_to_write
+from coursekit.labs.unwritten import still_to_write
 
 SAID = {
     "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],

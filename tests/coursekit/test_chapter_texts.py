@@ -31,6 +31,8 @@ title = "Add"
 measure = "sums"
 reading = 5
 needs = "nothing"
+tried_with = { world_size = 2 }
+then_shows = ["3"]
 exercises = ["add"]
 """
 
