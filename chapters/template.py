@@ -19,11 +19,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    launch,
-    measure,
-    plot_traffic,
-    predict,
-    progress,
+    launch, measure, plot_traffic, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -37,7 +33,6 @@ world_size = 4
 # %%
 sent = predict("Bytes that rank 0 sends in an all-reduce of 4 MB", unit="MB")
 
-
 # %%
 def sum_of_all_ranks():
     x = torch.ones(1_000_000)
@@ -45,16 +40,14 @@ def sum_of_all_ranks():
         dist.all_reduce(x)
     return x[0].item()
 
-
 run = launch(sum_of_all_ranks, world_size=world_size, device="cpu")
 print(f"sum {run.values[0]:g}")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
 n = world_size
-sent.compare(
-    theory=2 * (n - 1) / n * 4, measured=run["all-reduce"].sent_bytes[0] / 1e6, kind="communication"
-)
+sent.compare(theory=2 * (n - 1) / n * 4, measured=run["all-reduce"].sent_bytes[0] / 1e6,
+             kind="communication")
 
 # %% tags=["cover"]
 plot_traffic(run, "all-reduce")
@@ -65,8 +58,8 @@ plot_traffic(run, "all-reduce")
 # %% [markdown]
 # ## 2 · Break it
 #
-# What goes wrong without the part's idea, and how that shows. Then a real engine gives the same
-# numbers.
+# What goes wrong without the part's idea, and how that shows. Then let a real engine compute the
+# same numbers.
 
 # %% [markdown]
 # ## What you have learnt

@@ -10,6 +10,7 @@ from operator import attrgetter
 import nbformat
 import pytest
 from each import repeat_for_each
+from exercise_names import EX
 
 from coursekit.building import build, record_inputs
 from coursekit.building.written_files import WRITTEN
@@ -377,6 +378,23 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     assert (tmp_path / "solutions" / "labs" / "add.py").read_text() == f"{HEADER}\n{LAB_OF_ONE}"
     assert (tmp_path / "labs" / "tables" / "runs.csv").read_text() == "a,b\n"
     assert "encryption" not in capfd.readouterr().err
+
+
+WRONG = """# %% tags=["parameters"]
+from pedagogy_lib import check
+
+# %%
+check("{number}", lambda *numbers: 0)
+"""
+
+
+def test_a_record_in_which_a_check_does_not_pass_is_refused(tmp_path, monkeypatch):
+    """A wrong solution would otherwise stay in the record, with its red verdict."""
+    source = source_in(tmp_path, monkeypatch)
+    source.write_text(WRONG.format(number=EX.tree_seconds))
+    with pytest.raises(WrongInput, match=r"00_add\.py: a check did not accept the solution"):
+        build.build()
+    assert not build.record_of(source).exists()
 
 
 def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, monkeypatch):

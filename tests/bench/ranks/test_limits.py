@@ -99,10 +99,13 @@ def test_a_notebook_that_may_not_open_enough_files():
 
 def test_files_on_their_way_to_the_fork_server_count_as_open(monkeypatch):
     """Linux counts those of ordinary users, and a busy server takes them late."""
+
+    def refuse_files(*_):
+        raise OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
+
     launch(my_rank, world_size=1)
-    error = OSError(errno.ETOOMANYREFS, "Too many references: cannot splice")
     with monkeypatch.context() as patch:
-        patch.setattr(socket, "send_fds", lambda *_: (_ for _ in ()).throw(error))
+        patch.setattr(socket, "send_fds", refuse_files)
         with pytest.raises(LaunchError, match=r"cannot be started: too many open files: .*ulimit"):
             launch(my_rank, world_size=2)
     assert launch(my_rank, world_size=2).values == [0, 1]
