@@ -168,7 +168,7 @@ plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "st
 late = launch(train_three_steps, language_model, text, width, layers, samples, adam, True,
               world_size=1)
 more = late["step 3"].peak_bytes[0]["total"] - peak["total"]
-print(f"zero_grad after the forward: at most {more / 1e6:.2f} MB more, "
+print(f"zero_grad after the forward: the peak is {more / 1e6:.2f} MB higher, "
       f"{more / formula['gradients']:.2f} × 4 Φ")
 
 # %% [markdown]

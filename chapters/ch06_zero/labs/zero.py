@@ -192,7 +192,7 @@ class Zero2(Zero1):
 
     def __init__(self, model, *args, **kwargs):
         super().__init__(model, *args, **kwargs)
-        self.left = None  # between backwards
+        self.left, self.in_backward = None, False  # between backwards
         self.hooks = [
             parameter.register_post_accumulate_grad_hook(partial(self.has_grown, unit))
             for unit in self.units.values()
@@ -204,6 +204,7 @@ class Zero2(Zero1):
 
     def begin_backward(self):
         """Begin a backward; its first gradient is ready."""
+        self.in_backward = True  # and it remains so if the backward raises
         self.left = list(self.units.values())  # to be reduced; the last one comes first
         self.missing = {unit: set(unit.parameters) for unit in self.left}
         self.calls.begin_backward()
@@ -240,6 +241,7 @@ class Zero2(Zero1):
         while self.left:
             self.reduce(self.left.pop())
         ### END SOLUTION
+        self.in_backward = False
         self.left = None
 
     def reduce(self, unit):
@@ -251,7 +253,7 @@ class Zero2(Zero1):
 
         Raises  RuntimeError if a backward has raised, because gradients are missing then
         """
-        if self.left is not None:
+        if self.in_backward:
             raise RuntimeError(
                 "a backward has raised before all gradients were reduced: call zero_grad(), and run "
                 "the backwards of this step again, or skip it"
@@ -260,7 +262,7 @@ class Zero2(Zero1):
 
     def zero_grad(self):
         super().zero_grad()
-        self.left = None
+        self.left, self.in_backward = None, False
 
 
 def call_after_backward(function):
@@ -351,8 +353,11 @@ class Zero3(Zero2):
         ### END SOLUTION
 
     def after_error(self, unit, module, inputs, output):
-        """Free the unit of a module whose forward raised, so that it cannot outlive a step."""
-        if output is None and unit not in self.held:
+        """Free the unit of a module whose forward raised, so that it cannot outlive a step.
+
+        Within a backward PyTorch ends recomputed forwards by an exception: then it stays.
+        """
+        if output is None and not self.in_backward:
             self.drop(unit)
 
     def before_backward(self, unit, *_):
