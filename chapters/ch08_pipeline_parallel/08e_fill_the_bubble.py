@@ -211,7 +211,8 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes
 # $p - 1$, and its work takes $3m$. So with one chunk on each rank, no step is shorter than $3m + p
-# - 1$, which is 27 for 4 ranks and 8 micro-batches. The shorter ones have two chunks.
+# - 1$, which is 27 for 4 ranks and 8 micro-batches. Only with more chunks, as in ZB-V, can it be
+# shorter.
 
 # %% [markdown]
 # **To read on.** Narayanan et al. 2021, [Efficient Large-Scale Language Model
