@@ -51,7 +51,8 @@ def test_a_difference_in_time_needs_a_margin_in_most_rounds(ratio, word):
 @pytest.mark.parametrize(("both", "words"), [
     (1.1, "nearly free"), (1.4, "too unsteady"), (1.9, "not free")])  # fmt: skip
 def test_words_on_two_messages_follow_the_ratio(both, words):
-    one = {"first exchange": both, "one half alone": 1.0, "all": 3.0, "Gloo's all-reduce": 1.0}
+    one = {"one half alone": 1.0, "all": 3.0, "Gloo's all-reduce": 1.0}
+    one |= {"first exchange": both + 0.5, "second exchange": both - 0.5}
     said = COSTS.describe_anatomy([one] * 5)
     assert words in said
     assert said.endswith("quicker")
