@@ -261,9 +261,10 @@ more_statements = f"""
   computed: GPUs that are faster need fewer hours; the hours are those of A100s in the Llama 2
   paper. GPT-4's were not published
 - [C008] The FLOPS of GPUs double every 2.5 years | CS 229S, “Hardware improvements lag behind LLM
-  scaling” | wrong, not tested | the study that it cites says FLOP/s for a dollar, every 2.46 years:
-  {2 ** (10 / 2.46):.0f} times in ten years | documented: Epoch, “Trends in GPU
-  Price-Performance”; only other data about prices and GPUs could change it
+  scaling” | imprecise, not tested | the study that it cites says so of FLOP/s for a dollar: every
+  2.46 years, {2 ** (10 / 2.46):.0f} times in ten years. Of FLOP/s alone, the same institute says
+  2.7 years, with 16 bits | documented: Epoch, “Trends in GPU Price-Performance”, and “Machine
+  Learning Hardware” (January 2025); only other data about prices and GPUs could change it
 - [C009] Language models grow ten times every year | CS 229S, “Hardware improvements lag behind LLM
   scaling” | depends, not tested | from GPT-2 (1.5 billion, February 2019) to MT-NLG (530
   billion, October 2021) {per_year:.1f} times a year; from GPT-3 (175 billion, May 2020) to MT-NLG

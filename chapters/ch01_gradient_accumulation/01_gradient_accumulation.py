@@ -390,9 +390,10 @@ printed = {(loop, number): houses.entry(loop, number)
 # %% jupyter={"source_hidden": true}
 put_to_the_test(printed.pop(("one by one", 5)) + f"""
 - [C024] Accumulated gradients are summed | PyTorch slides, “Gradient descent (with accumulation)” |
-  {"imprecise" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as with the sum over
-  one batch. The mean over the batch wants each loss divided by 2: {w1_of["one backward, mean"]}
-  (section 3, table) | measured: nothing; autograd adds to .grad on every device
+  {"right, if no loss is divided" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as
+  with the sum over one batch. The mean over the batch wants each loss divided by 2:
+  {w1_of["one backward, mean"]} (section 3, table) | measured: nothing; autograd adds to .grad on
+  every device
 - [C025] optimizer.zero sets the gradients to zero | PyTorch slides, “Computational graph: step 1
   (optimizer.zero)” | {"imprecise" if cleared == {None} else "right"} | the method is called
   zero_grad, and it leaves {", ".join(map(str, cleared))} in the .grad of all three parameters, not

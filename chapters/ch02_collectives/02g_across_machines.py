@@ -280,7 +280,7 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 equal = launch(
     across_machines.time_on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu"
 )
-took = {way: 1e3 * max(of_rank[way][0] for of_rank in equal.values) for way in equal.values[0]}
+took = {way: ms for way, (ms,) in lab("message_costs").slowest_rank(equal.values).items()}
 of_bytes = 1.75 * 12_800 / 20e6 * 1e3
 Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],
       [[way, count, f"{count * 10 + of_bytes:.0f} ms", f"{took[way]:.0f} ms"]
@@ -358,7 +358,8 @@ put_to_the_test(f"""
 - [C162] InfiniBand has 100 to 400 GB/s; or more than 200 GB/s | web page, “High Bandwidth
   Required”; “Communication Hierarchy” | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"
-  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s |
+  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s together, and the
+  NVLink beside them is of one GPU |
   documented: NVIDIA's data sheets of InfiniBand adapters give Gb/s for a port; newer generations
   (XDR: 800 Gb/s) are faster, and the unit stays
 """)

@@ -109,10 +109,10 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # are ready. The term bytes / bandwidth is the same for all six ways. We take it from *all in one*:
 # its time, minus one latency.
 #
-# Where the calls take longer than the model says, the reason is this machine. In every call both
-# ranks, and a thread of Gloo on each, need one of its cores. Whoever gets none makes the other rank
-# wait. So the times change from run to run. The advice does not depend on it: send the same bytes
-# in fewer calls.
+# Where the calls take longer than the model says, a likely reason is this machine, although that was
+# not measured here. In every call both ranks, and a thread of Gloo on each, need a core. If one
+# rank's thread gets none, the other rank has to wait for it, and times change from run to run. The
+# advice does not depend on it: send the same bytes in fewer calls.
 
 # %% [markdown]
 # ## 2 · While the backward is running
@@ -143,6 +143,9 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # * `finish()` is called after the backward. It begins the buckets that are left (a parameter may
 #   have had no part in the loss), waits for all, puts the means into `.grad`, and calls
 #   `self.start_over()`.
+#
+# If it is left out, the next backward finds its parameters no longer missing, and their new
+# gradients would stay out of the means. The solution's `is_ready` raises an error then. Yours may.
 #
 # Each bucket costs one all-reduce. Buckets begin in the order of their numbers, on every rank. If
 # bucket 1 is complete before bucket 0, it waits for its turn, since ranks match collectives by the

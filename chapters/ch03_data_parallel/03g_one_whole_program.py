@@ -27,6 +27,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from pedagogy_lib import (
@@ -65,7 +66,9 @@ folder = Path(kept.name)
 
 # %% [markdown]
 # The device decides the backend: NCCL for GPUs, Gloo for the CPU. `device_id` tells NCCL which GPU
-# belongs to this process, and NCCL connects the GPUs at once.
+# belongs to this process, and NCCL connects the GPUs at once. Above `main` stands `@record`, so
+# that `torchrun` can report the traceback of a rank that failed ([its
+# documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
 #
 # **On GPUs: without `set_device`**, all that does not name its device goes to GPU 0: `.cuda()`,
 # `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the machine takes
@@ -98,7 +101,12 @@ print("without set_epoch:", *untold, "with set_epoch:", *told, sep="\n  ")
 # shows it), and in the loader, which otherwise ends with a smaller batch. Then in each step all
 # ranks together read the batch of one process.
 #
-# For this, the ranks have to share the batch equally, and each rank has to cut its share into equal
+# These images are in memory. For files, give the loader `num_workers` and `pin_memory`. Its workers
+# draw other numbers on each rank, because the constructor ends with a seed for each rank (part
+# [03](03_data_parallel.ipynb)).
+
+# %% [markdown]
+# The ranks have to share the batch equally, and each rank has to cut its share into equal
 # micro-batches. Let a rank have 24 images, with `--parts 7`. `torch.chunk(7)` makes 6 pieces, not
 # 7. A loop that averages with piece 7 would never average, and no error would tell. So the file
 # checks the numbers when it starts:
@@ -209,6 +217,29 @@ counted.compare(4 * 3, sum(map(len, shares)), wire="counted")
 #   mistake, because a backward followed. Here none does.)
 # * `eval()` switches dropout off, and BatchNorm uses its running statistics. `train()` afterwards
 #   switches back. The model here has neither, but yours may.
+#
+# With BatchNorm, one more line is needed. Each rank updates the running statistics with its own
+# samples, and DDP makes them equal only at the *next* forward of training. Two ranks after three
+# steps:
+
+# %%
+def train_batch_norm():
+    ddp = DistributedDataParallel(nn.BatchNorm1d(1))
+    torch.manual_seed(dist.get_rank())
+    for _ in range(3):
+        ddp(torch.rand(8, 1)).sum().backward()
+    trained = ddp.module.running_mean.item()
+    for buffer in ddp.module.buffers():
+        dist.broadcast(buffer, src=0)
+    return trained, ddp.module.running_mean.item()
+
+for rank, means in enumerate(launch(train_batch_norm, world_size=2, device="cpu").values):
+    print("rank {}: running mean {:.3f}, after a broadcast {:.3f}".format(rank, *means))
+
+# %% [markdown]
+# Without the broadcast, the ranks would evaluate different models and add up their counts. The
+# checkpoint has the statistics of rank 0, which writes it, so all ranks take those. (`SyncBatchNorm`
+# of part 03f has the same statistics on all ranks, and needs no broadcast.)
 
 # %% [markdown]
 # ## 5 · The checkpoint
@@ -242,7 +273,9 @@ except Exception as error:
 # of one machine only, and each rank looks for itself. Then some ranks go on from epoch 3, and the
 # others begin at 0. DDP has made the weights equal before that, and it never compares them again.
 # Nothing reports it. So `resume` lets rank 0 look and read. Rank 0 sends what it has found to all
-# others, or that it has found nothing.
+# others, or that it has found nothing. Tensors travel one by one. `broadcast_object_list` would
+# also take the whole checkpoint, but it pickles it into one tensor, and with NCCL that tensor has
+# to be on the GPU ([documentation](https://docs.pytorch.org/docs/stable/distributed.html)).
 
 # %% [markdown]
 # ## 6 · What is printed

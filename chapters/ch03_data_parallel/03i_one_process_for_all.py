@@ -245,9 +245,10 @@ text += f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 others = f"""
 - [C069] GPU 0 does more work than the others, and holds more | web note, “Conclusion”; blog, “Data
-  Parallelism” | {"right" if does_more and totals[0] > max(totals[1:]) else "not seen here"} |
-  PyTorch's source puts the sum there. Emulated, rank 0 sends {sent["DataParallel"][0]:.1f} copies
-  of the model, rank 1 {sent["DataParallel"][1]:.1f} (section 4, table). Their peaks are {held[0]}
+  Parallelism” |
+  {"right, emulated" if does_more and totals[0] > max(totals[1:]) else "not seen here"} | PyTorch's
+  source puts the sum there. Emulated, rank 0 sends {sent["DataParallel"][0]:.1f} copies of the
+  model, rank 1 {sent["DataParallel"][1]:.1f} (section 4, table). Their peaks are {held[0]}
   and {held[1]} (added up in this section, from section 2's picture) | measured: with processes in
   place of GPUs; on GPUs, too, the gathered outputs and the loss lie on GPU 0
 - [C070] GPU 0 is like a parameter server, with the optimizer's state | blog, “Data Parallelism” |

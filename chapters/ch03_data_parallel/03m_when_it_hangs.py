@@ -53,9 +53,11 @@ seed = None  # of the draw; None draws other ranks each time
 # [labs/when_it_hangs.py](../labs/when_it_hangs.py) has a small training loop. In each step every
 # rank makes two calls: an all-reduce of 68 numbers (the gradients), and one of 2 numbers (how many
 # answers are right, and how many samples there are). In the fourth step, one rank makes one of the
-# three mistakes. Which rank, is drawn: do not print `guilty` yet. The others wait 1.5 s for it, and
-# then raise an error. (Without `timeout=`, they wait ten minutes with NCCL, and thirty with Gloo,
-# says [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html).)
+# three mistakes. The guilty rank is drawn at random, so do not print `guilty` yet. The others wait
+# 1.5 s for it, and then Gloo raises an error. (Without `timeout=`, the wait is thirty minutes with
+# Gloo and ten with NCCL, according to
+# [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html). With NCCL it ends without an
+# exception: section 6.)
 #
 # There is one run for each mistake. On how many ranks does the error *not* name the guilty one?
 
@@ -301,7 +303,22 @@ cluster = run_torchrun("../labs/when_it_hangs.py", nnodes=2, nproc_per_node=2)
 print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
 
 # %% [markdown]
-# **On GPUs.** With NCCL a call returns before it has run. So a rank that hangs stands at a *later*
+# **On GPUs.** With NCCL the timeout reaches no `except` in your program. A thread of PyTorch, the
+# **watchdog**, finds the collective that has not finished, logs it, and ends the process; that is
+# the default of `TORCH_NCCL_ASYNC_ERROR_HANDLING` in the list of variables below. On the ranks that
+# wait, it logs a line like this one ([from a report](https://github.com/NVIDIA/Megatron-LM/issues/1207)):
+#
+# ```
+# Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1,
+# NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.
+# ```
+#
+# `SeqNum` is the number of the call, and `NumelIn` is the length of its tensor. Compare them
+# between ranks, as you compared the records: a rank that logs another call, or none, fell out of
+# step.
+
+# %% [markdown]
+# With NCCL a call returns before it has run. So a rank that hangs stands at a *later*
 # line, often the first one that needs a result, such as `loss.item()`. Its stack misleads, and the
 # recorder matters more. In PyTorch 2.13 it keeps 2,000 calls, and each rank writes them into a file
 # when a call has taken too long. `TORCH_FR_DUMP_TEMP_FILE=/shared/trace_` says where: the rank's

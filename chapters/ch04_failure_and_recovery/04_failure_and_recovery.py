@@ -49,9 +49,10 @@ state_megabytes = 40
 #
 # The lab [checkpoints](../labs/checkpoints.py) has a small training that is made like large ones: a
 # classifier of handwritten digits with dropout, AdamW, a learning rate that changes, a scaler for
-# the loss, shuffled samples. `Training().step()` takes one step, data parallel on all ranks. In the
-# cell below, the last rank is killed after 27 steps of 40, as the operating system does when memory
-# is short.
+# the loss, shuffled samples. All ranks have the same seed until the model is built, and each has
+# its own afterwards, seed + rank (part [03](03_data_parallel.ipynb)). `Training().step()` takes one
+# step, data parallel on all ranks. In the cell below, the last rank is killed after 27 steps of 40,
+# as the operating system does when memory is short.
 
 # %% tags=["nbval-ignore-output"]
 checkpoints, how_often = lab("checkpoints"), lab("how_often")
@@ -123,7 +124,8 @@ print(f"started again, it took steps {taken[0]} to {taken[-1]}:",
 #
 # **On GPUs**, dropout draws from a generator of each GPU, says the
 # [documentation](https://docs.pytorch.org/docs/stable/random.html): there,
-# `torch.cuda.get_rng_state()` belongs to the state, too.
+# `torch.cuda.get_rng_state()` belongs to the state, too. A data loader that reads batches ahead is
+# further in the data than the training: what counts is the last batch that was used.
 
 # %%
 check("{{training_state}}")
@@ -187,8 +189,13 @@ picture if "schedule" in found else None
 # * The number of **steps** changes no weight: it says when to stop, and names the next checkpoint.
 
 # %% [markdown]
-# A glance at the first loss after a restart finds none of these three mistakes. Here all ranks save
-# the same weights. Large trainings save them once (part [04b](04b_sharded_checkpoints.ipynb)).
+# A glance at the first loss after a restart finds none of these three mistakes.
+#
+# The difference is 0.0 under three conditions: the ranks are as many as before, they sum in the
+# same order, which DDP may change (part [04b](04b_sharded_checkpoints.ipynb)), and kernels are
+# deterministic, which on GPUs has to be asked for (part [04c](04c_finding_out.ipynb)).
+#
+# Here all ranks save the same weights. Large trainings save them once (part 04b).
 
 # %% [markdown]
 # ## 3 · A file that is whole
@@ -300,7 +307,10 @@ check("{{is_whole}}")
 
 # %% [markdown]
 # With `is_whole`, `newest_whole` finds the newest checkpoint that is whole. Here are three: the
-# newest has one changed bit, and the second lacks a file.
+# newest has one changed bit, and the second lacks a file. What if the first one is damaged, too?
+# To begin at step 0 without a word would throw away all that was computed, and the next savings
+# would remove what may still be mended. So `newest_whole` raises an error. It also does so if the
+# disk cannot read a file: `is_whole` is False then, but the file may be whole.
 
 # %%
 def save_three(checkpoints, folder):
@@ -314,6 +324,11 @@ changed[len(changed) // 2] ^= 1
 (spoilt / "step-000030/rank-0.pt").write_bytes(changed)
 (spoilt / f"step-000020/rank-{world_size - 1}.pt").unlink()
 print("newest that is whole:", checkpoints.newest_whole(spoilt).name)
+(spoilt / "step-000010/rank-0.pt").unlink()
+try:
+    checkpoints.newest_whole(spoilt)
+except ValueError as error:
+    print("the folder", str(error).removeprefix(f"{spoilt} "))
 
 # %% [markdown]
 # Checkpoints are large. With AdamW in mixed precision there are 12 bytes for each parameter: the
@@ -348,8 +363,9 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 
 # %% [markdown]
 # The third does not fit, as the first two are still there: an old checkpoint is removed when the
-# new one is whole, and not before. So a disk needs room for `keep + 1` checkpoints. Here that is
-# enough with `keep=1` only. The training went on in any case, and what was saved before is whole.
+# new one is whole, and not before. So a disk needs room for `keep + 1` checkpoints, and for more if
+# some are damaged, because `keep` counts whole ones. Here that is enough with `keep=1` only. The
+# training went on in any case, and what was saved before is whole.
 #
 # *Break it:* in `finish`, remove the old ones before the renaming. As long as nothing fails, all is
 # well, with room for `keep` only. But with `keep=1`, a crash between the two leaves nothing.
@@ -403,7 +419,10 @@ def train_and_save(checkpoints, place, data, in_background, megabytes):
                 training.step()
         state = {"at": training.steps, "all": training.state_dict(), "ballast": ballast}
         with measure("save", memory=False):
-            saving.begin(state) if in_background else write(state)
+            if in_background:
+                saving.begin(state)
+            else:
+                write(state)
     with measure("wait", memory=False):
         saving.wait()
 
@@ -414,8 +433,14 @@ runs = {way: launch(train_and_save, checkpoints, folder / way, digits, way == "i
 # %% tags=["nbval-ignore-output"]
 stalls = {way: [1e3 * (end - start) for rank in run["save"].spans for start, end in rank]
           for way, run in runs.items()}
-Table(["saving", "each holds the training up for"],
-      [[way, f"{min(times):.0f} to {max(times):.0f} ms"] for way, times in stalls.items()])
+parts = {way: [max(sum(end - start for start, end in rank) for rank in run[label].spans)
+               for label in ("train", "save", "wait")] for way, run in runs.items()}
+won = 1 - sum(parts["in the background"]) / sum(parts["waiting for it"])
+how = f"{won:.0%} shorter" if won > 0.1 else f"{-won:.0%} longer" if won < -0.1 else "as long"
+print(f"In the background, the whole run is {how}" + " (within 10 %)" * (how == "as long"))
+Table(["saving", "each holds the training up for", "120 steps", "all savings", "wait", "together"],
+      [[way, f"{min(stalls[way]):.0f} to {max(stalls[way]):.0f} ms",
+        *(f"{seconds:.2f} s" for seconds in (*parts[way], sum(parts[way])))] for way in runs])
 
 # %% tags=["nbval-ignore-output"]
 plot_timeline(runs["waiting for it"], title="Waiting for each saving")
@@ -425,10 +450,10 @@ plot_timeline(runs["in the background"], title="Saving in the background")
 
 # %% [markdown]
 # (The two pictures have different scales.) In the background, a saving holds the training up for
-# about the time of a copy, if the saving before has ended by then. On two cores it may be several
-# times that, as the threads of all ranks work on them, too. For the same reason, steps beside which
-# a thread writes are slower here. The last saving ends after the training: `wait`. The price is
-# memory for one more copy of the state.
+# about the time of a copy, if the saving before has ended by then. But its threads need cores, and
+# here these are the cores that train: steps next to a saving take longer, and the last saving ends
+# after the training. So compare whole runs, as the line above the table does. The price is memory:
+# one copy of the state, and during a saving a second one, the bytes that `save` makes of it.
 #
 # **On GPUs.** The copy goes from the GPU's memory to the computer's. PyTorch's own
 # `torch.distributed.checkpoint.async_save` does the same, says its
@@ -553,9 +578,9 @@ Table(["a saving takes", "best period", "cost"],
 
 # %% [markdown]
 # By the formula, savings that take ten minutes would cost a third of the cluster. If ranks stood
-# still for one second only, as with savings in the background, it would be little more than 1 %,
-# with a checkpoint every few minutes. On top comes the time until a failure is noticed, and until
-# everything has been started again.
+# still for one second only, as with background savings that slow no step down, it would be little
+# more than 1 %, with a checkpoint every few minutes. On top comes the time until a failure is
+# noticed, and until everything has been started again.
 
 # %% [markdown]
 # ## Put to the test
@@ -594,10 +619,12 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **State** is more than weights: optimizer, schedule, scaler, place in the data, and the random
-#   generators of every rank. With all of it, the difference is 0.0.
+#   generators of every rank. With all of it, equal ranks, sums in the same order and deterministic
+#   kernels give a difference of 0.0.
 # * A file is written **beside** the old one, brought to the disk, and **renamed**. A list with
 #   **checksums** says what belongs to a checkpoint, and whether it is whole.
-# * In the **background**, a saving holds the training up for a copy in memory only.
+# * In the **background**, a saving holds the training up for about the time of a copy, and needs
+#   cores and two copies' memory besides.
 # * The best period is $\sqrt{2\,s\,F}$, and the curve is flat around it.
 #
 # **Your exercises** stand in the cell above and in

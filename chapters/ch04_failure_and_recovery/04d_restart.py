@@ -64,7 +64,10 @@ def before_step(training):
     life = os.environ["TORCHELASTIC_RESTART_COUNT"]
     if (os.environ["MACHINE"], life, training.steps) == ("1", "0", DIES):
         restart.note(FOLDER, "fault", steps=training.steps)
-        machines_around().kill(1) if ON_MACHINES else os.kill(os.getpid(), signal.SIGKILL)
+        if ON_MACHINES:
+            machines_around().kill(1)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
     if ON_MACHINES and (os.environ["WORLD_SIZE"], training.steps) == ("1", COMES_BACK):
         machines_around().revive(1)
         time.sleep(60)  # until the agent ends this process, to begin anew with machine 1
@@ -392,6 +395,7 @@ Table(["what", "SLURM", "Kubernetes"], [
     ["a rank fails", "--max-restarts=3, of torchrun", "--max-restarts=3, of torchrun"],
     ["a machine fails", "--requeue: the job begins again",
      "once it is deleted, a new pod; meanwhile the other goes on: --nnodes=1:2"],
+    ["the time is up", "--signal=B:USR1@180: save, leave, requeue", "this Job has no time limit"],
     ["checkpoints", "a folder that all machines see", "a volume, ReadWriteMany"],
 ])
 
@@ -403,7 +407,17 @@ Table(["what", "SLURM", "Kubernetes"], [
 # and keeps the machines. The outer one is the scheduler's: it takes minutes, and can give other
 # machines. Whatever happens inside of them, the program does the same: read the newest whole
 # checkpoint, and go on.
-#
+
+# %% [markdown]
+# Neither loop covers a **time limit**, where SLURM ends the job for good. `--requeue` is for a node
+# that fails and for a job that makes room for another, according to [SLURM's
+# manual](https://slurm.schedmd.com/sbatch.html#OPT_requeue). The script therefore asks for a signal
+# three minutes before the limit. It sends SIGTERM to the agents, which pass it on to their ranks.
+# There the lab's `LeaveNotice` notes it, instead of letting it end the process. The ranks learn of
+# it at different moments, so after each step an all-reduce tells them whether any rank has. Then
+# all save after the same step and leave, and the script puts the job back into the queue.
+
+# %% [markdown]
 # **On GPUs**, add `--gpus-per-node=8` for SLURM, `nvidia.com/gpu: 8` under `limits` for Kubernetes,
 # and one rank for each GPU ([SLURM](https://slurm.schedmd.com/sbatch.html),
 # [Kubernetes](https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/)). None of this was
@@ -436,8 +450,8 @@ put_to_the_test(f"""
 # * A **rank** is a number for one life. Logs, shards and data belong to none.
 # * The **batch** is $m$ micro-batches, dealt out among those that are there. Add up, and divide
 #   once by $m$. Random numbers come from the number of the micro-batch.
-# * With the same ranks, the result is the same to the last bit. With another number of ranks, it is
-#   the same but for rounding.
+# * With the same number of ranks, sums in the same order and deterministic kernels, the result is
+#   the same to the last bit. With another number of ranks, it is the same up to rounding.
 #
 # **To read on.** PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), and
 # its [tutorial on fault

@@ -178,7 +178,9 @@ def train(memory, place, data, steps, die_at):
 
 # %%
 machines = Machines.here(2)
-off = machines and machines.kill(1, after_seconds=0.8).revive(1, after_seconds=1.3)
+off = None
+if machines:
+    off = machines.kill(1, after_seconds=0.8).revive(1, after_seconds=1.3)
 run = launch(train, memory, folder, digits, steps, None if off else die_at,
              world_size=4, device="cpu", machines=off, replacements=2)
 largest = max((weights - alone).abs().max().item() for _, weights in run.values)

@@ -181,7 +181,9 @@ check("{{keep_going}}")
 
 # %%
 machines = Machines.here(2)
-cable = machines and machines.unplug(1, after_seconds=0.9).plug(1, after_seconds=1.7)
+cable = None
+if machines:
+    cable = machines.unplug(1, after_seconds=0.9).plug(1, after_seconds=1.7)
 run, happened, taken, is_right = try_plan(chaos.draw_plan(seed), cable)
 print("undisturbed weights on all ranks:", is_right)
 

@@ -100,8 +100,20 @@ stacks = {
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]
-# Mixed precision with a master is as large as plain float32, or larger. Only the ways without a
-# master are smaller. Is the master really needed?
+# Mixed precision with a master is as large as plain float32, or larger. Why do some sum up
+# gradients in float32? With gradient accumulation, `.grad` is the sum of many micro-batches'
+# gradients. Here so many gradients of similar size are added up in bfloat16:
+
+# %%
+for micro_batches in (8, 64, 512, 1_024):
+    lost = half_precision.share_lost(micro_batches)
+    print(f"{micro_batches:5,} micro-batches: {lost:.1%} of the sum is lost")
+
+# %% [markdown]
+# A sum of 256 has neighbours 2 apart in bfloat16, and a sum of 512 neighbours 4 apart, so that
+# adding 1 no longer changes it. With 16 bytes, keep micro-batches few; with many, sum in float32.
+#
+# Only the ways without a master are smaller. Is the master really needed?
 
 # %% [markdown]
 # ## 3 · Why a master
@@ -142,14 +154,17 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 #
 # * `MixedPrecision(parameters, make_optimizer)` gets the parameters of a model in bfloat16 or
 #   float16, as a list or a generator. It makes `self.masters`, a list with a float32 copy of each,
-#   in the same order. `make_optimizer(self.masters)` returns an optimizer that steps on the copies.
-#   They are tensors of their own: leaves, as PyTorch says, with no graph to the parameter.
+#   in the same order; frozen ones may be left out. `make_optimizer(self.masters)` returns an
+#   optimizer that steps on the copies. They are tensors of their own: leaves, as PyTorch says, with
+#   no graph to the parameter.
 # * `step()` gives each parameter's gradient to its master, in float32. It lets the optimizer step
 #   once. Then it rounds each master into its parameter, in place.
 
 # %% [markdown]
 # After `step()`, no parameter and no master has a gradient: `.grad` is None, not a tensor of zeros.
-# A parameter without a gradient gives its master none, and stays as it is. In a step with Adam
+# A parameter without a gradient gives its master none, and stays as it is. Nothing else writes into
+# the parameters. (If `load_state_dict` does, masters that know nothing of it undo it. The solution
+# compares the two before each step.) In a step with Adam
 # there may be at most 20 bytes for each parameter in memory: 16, and 4 for the gradient in float32.
 # (What Adam itself needs for one parameter at a time may come on top.)
 #
@@ -338,7 +353,7 @@ as_told = [round(k) for k in k_of.values()] == [4, 8, 12]  # masters, momentum, 
 halves = with_master < 0.6 * states["float32"]
 surprises = f"""
 - [C106] Mixed precision halves memory | web page, “Best Practices” |
-  {"right" if halves else "wrong for model states"} | they take {states["float32"]:.1f} bytes for
+  {"right" if halves else "in part"} | not model states: they take {states["float32"]:.1f} bytes for
   each parameter in float32, {states["autocast"]:.1f} with autocast, {with_master:.1f} in bfloat16
   with masters. Activations: {of_float32["autocast"]:.2f} of float32 with autocast,
   {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) | measured: nothing for model

@@ -173,6 +173,23 @@ Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean sq
 # lost.
 
 # %% [markdown]
+# **On several ranks.** Replicas stay equal because their steps are equal. Now a step draws random
+# numbers, and ranks draw different ones on purpose, for dropout for example (chapter 03). Here two
+# ranks train in bfloat16 with the mean gradient, rounded stochastically in three ways. How many
+# weights differ between the two afterwards, and by how much?
+
+# %% tags=["nbval-ignore-output"]
+for who in small_states.STREAMS:
+    share, gap = launch(small_states.train_replicas, who, text, 60, rate, world_size=2).values[1]
+    print(f"{who:32} {share:4.0%} of the weights differ, by {gap:.1%} of their length")
+
+# %% [markdown]
+# In the first way each rank soon has another model, and no error says so. In the second, the lab's
+# Adam seeds the rounding with the number of the step, so that all ranks draw the same numbers, as
+# [Ozkara et al. 2025](https://arxiv.org/abs/2502.20566) do. In the third, only the owner of a
+# tensor rounds it and sends the result, as with ZeRO (chapter 06).
+
+# %% [markdown]
 # ## 3 · Eight bits, by blocks
 #
 # A whole number from −127 to 127 takes one byte. So keep a tensor as such **codes**, and one
@@ -246,8 +263,8 @@ careless = launch(small_states.trainings, ["8 bits"], text, 60, rate, world_size
 print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 60 steps")
 
 # %% [markdown]
-# Something breaks. (A model that has learnt nothing has a loss of about $\ln 128 = 4.85$: it
-# guesses among 128 characters.) Which of the two means is it? The mean of the squares:
+# Something breaks: the loss is no number any more, or far above $\ln 128 = 4.85$, the loss of a
+# model that guesses among 128 characters. Which of the two means is it? The mean of the squares:
 #
 # Adam's step is $m / \sqrt v$, with the mean $m$ of the gradient. In a block, squares differ by
 # many orders of magnitude. All below 1/254 of the largest become 0. Then Adam divides by nearly
@@ -305,7 +322,7 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 #
 # * In bfloat16, rounded to the nearest, a small change of a state is lost each time. **Stochastic
 #   rounding** keeps it on average. With it, 8 bytes for each parameter trained about as well as 16
-#   here.
+#   here. Replicas have to draw the same numbers for it.
 # * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
 # * Both keep as many numbers as Adam, in fewer bytes. Part
 #   [05h](05h_optimizers_for_matrices.ipynb) has optimizers that keep fewer numbers.

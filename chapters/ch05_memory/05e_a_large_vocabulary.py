@@ -151,7 +151,8 @@ print("gradient of x:", x.grad.tolist())
 # everything that `hidden` was computed from. What was in `.grad` before stays in the sum.
 
 # %% [markdown]
-# It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64. But
+# It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64, where
+# no target is ignored. (The solution also handles bfloat16, and −100 for ignored targets.) But
 # never more than one chunk of logits may be alive, with what the loss makes of it. The backward of
 # the layers before `hidden` may run once. Do not change `hidden`, `weight` or `targets`.
 #
@@ -184,6 +185,21 @@ sizes = [positions // 4, positions // 16]
 in_chunks = large.ways_in_chunks(sizes)
 for name, way in in_chunks.items():
     print(f"chunks of {name}: as all at once, in float64: {large.is_as_at_once(way)}")
+
+# %% [markdown]
+# In bfloat16 it depends on where the chunks' gradients are added up. How far is the gradient of the
+# matrix from the one computed in float32?
+
+# %%
+added = {"all at once": large.backward_at_once,
+         "chunks of 1, autograd adds": partial(large.add_by_autograd, size=1),
+         "chunks of 1, as in the exercise": partial(large.backward_in_chunks, size=1)}
+for name, way in added.items():
+    print(f"{name:31} {large.bfloat16_error(way):.2%}")
+
+# %% [markdown]
+# Autograd adds in the dtype of the matrix, and every addition is rounded to two or three digits.
+# The solution keeps the sum in float32 until the last chunk.
 
 # %%
 ways = at_once | in_chunks
@@ -272,9 +288,9 @@ for name, way in ways_grown.items():
 # %% [markdown]
 # None of these was measured here. This was measured on an H100 (torch 2.11; 2,048 positions, width
 # 2,048, the vocabulary above): all at once takes 16.0 bytes for each logit in float32, and in mixed
-# precision 14.0 beside the copy of the matrix. The chunks of exercise {{backward_in_chunks}} cost more time there than
-# on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once, of
-# 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
+# precision 14.0 beside the copy of the matrix. Chunks to which autograd adds cost more time there
+# than on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once,
+# of 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
 
 # %% [markdown]
 # Two other ways divide the logits among ranks. With tensor parallelism each rank has some columns

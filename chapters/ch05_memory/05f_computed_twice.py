@@ -3,8 +3,11 @@
 #
 # **What if activations are not kept, but computed again?** The backward then has to run parts of
 # the forward a second time. You pay with time, and get back most of the activations. This is
-# **activation checkpointing**, or recomputation, and nearly every large model is trained with it.
-# You write it, find out where it goes wrong, and choose what is worth recomputing.
+# **activation checkpointing**, or recomputation. How much of it a run needs depends on what fits:
+# [Llama 3](https://arxiv.org/abs/2407.21783) did without for sequences of 8K tokens (section
+# 3.3.2), and [DeepSeek-V3](https://arxiv.org/abs/2412.19437) recomputed norms and the
+# up-projections of its attention (3.2.3). You write it, find out where it goes wrong, and choose
+# what is worth recomputing.
 
 # %% [markdown]
 # ![Bars for seven choices of what is recomputed: what is kept for the backward, FLOPs, and time, as
@@ -295,14 +298,22 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
 # * **All but attention** should pay with long contexts, where attention's scores are most of the
 #   arithmetic. At 64 tokens it does not.
+#
+# With frozen matrices, as in fine-tuning with adapters, the backward computes no gradients of them.
+# Then the forward is half of forward and backward:
+
+# %%
+frozen = launch(recomputation.more_flops_if_frozen, text, width, layers, samples, world_size=1,
+                device="cpu").values[0]
+for way, times_as_many in frozen.items():
+    print(f"matrices of the blocks frozen, {way:21}: {times_as_many:.2f} × the FLOPs")
 
 # %% [markdown]
 # (PyTorch's counter leaves out the scores of the CPU's attention. At 64 tokens they are few.)
 #
 # FLOPs are not time. Norms and GELU have hardly any FLOPs, and yet take time, since they read and
-# write memory. Attention consists of many small operations. And PyTorch's way asks Python for each
-# tensor that is kept. So in small blocks, such as these, the seconds do not follow the FLOPs. The
-# larger the block, the better they do.
+# write memory. And PyTorch's way asks Python for each tensor that is kept. So in small blocks, such
+# as these, the seconds do not follow the FLOPs. The larger the block, the better they do.
 
 # %% [markdown]
 # ## 5 · How long is a segment?
@@ -401,7 +412,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **Recomputation** keeps a block's input alone, and runs its forward again in the backward. It
-#   costs at most a third more FLOPs. Gradients stay the same, if random numbers do.
+#   costs up to a third more FLOPs, and up to half if most weights are frozen. Gradients stay the
+#   same, if random numbers do.
 # * The **reentrant** way reports the gradients of shared weights twice. Take `use_reentrant=False`.
 # * A **selective policy** keeps the results of products, and recomputes what is cheap.
 # * Of $L$ equal layers, $\sqrt{L}$ segments need the fewest activations.

@@ -364,11 +364,12 @@ fits = "it fits" if seven < 40e9 else "it does not fit"
 error = errors["ZeRO 3, recomputed"]
 surprises = f"""
 - [C112] Fine-tuning 7B on consumer GPUs: ZeRO-3 and gradient checkpointing on 4 A100 of 40 GB |
-  web page, “Real-World Applications” | wrong label, but {fits} | {seven / 1e9:.0f} GB on each, with
-  logits, gathered units and 1 GB for the context (computed in this section, for one sample of
-  2,048). For a small model with ZeRO 3, recomputed, the calculator's error was {error:+.1%}
-  (section 2, table). But an A100 belongs in a data centre | computed: a run on such GPUs could
-  need more: fragmentation, workspaces and NCCL's buffers are not counted
+  web page, “Real-World Applications” | imprecise: {fits}, the label is wrong |
+  {seven / 1e9:.0f} GB on each, with logits, gathered units and 1 GB for the context (computed in
+  this section, for one sample of 2,048). For a small model with ZeRO 3, recomputed, the
+  calculator's error was {error:+.1%} (section 2, table). But an A100 belongs in a data centre |
+  computed: a run on such GPUs could need more: fragmentation, workspaces and NCCL's buffers are not
+  counted
 - [C110] Train models 100× larger than single GPU memory allows | web page, “Advantages” | depends |
   on the number of GPUs. Llama 3 405B has states of {of_405b / 1e9:,.0f} GB, {of_405b / 80e9:.0f}
   times 80 GB. With ZeRO 3, {alone} GPUs hold them, and {everything} GPUs hold what each keeps for

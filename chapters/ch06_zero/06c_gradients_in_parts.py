@@ -250,7 +250,7 @@ for kind in (runs.Hasty, zero.Zero2):
 # %%
 def reduce_and_free(parameters):
     rank, n = dist.get_rank(), dist.get_world_size()
-    flat = torch.cat([p.grad.view(-1) for p in parameters])
+    flat = torch.cat([p.grad.reshape(-1) for p in parameters])
     flat = F.pad(flat, (0, -len(flat) % n))
     chunks = list(flat.chunk(n))
     ### BEGIN SOLUTION

@@ -174,9 +174,10 @@ explore(
 # More ranks help the first two stages less and less. Stage 1 cannot get below the 4 bytes of whole
 # parameters and gradients, and stage 2 not below 2 bytes. Only stage 3 goes on.
 #
-# **On GPUs**, many engines sum gradients in float32. Then a gradient has 4 bytes, and the sum is 18
-# or 20 bytes (part 05b). In PyTorch's FSDP2 it is another sum. The shards are the float32 masters,
-# and there is no bfloat16 copy of them. Only a gathered unit is in bfloat16
+# **On GPUs**, many engines sum gradients in float32, because a sum of many micro-batches loses
+# digits in bfloat16. Then a gradient has 4 bytes, and the sum is 18 or 20 bytes (part 05b). In
+# PyTorch's FSDP2 it is another sum. The shards are the float32 masters, and there is no bfloat16
+# copy of them. Only a gathered unit is in bfloat16
 # ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
 
 # %% [markdown]
@@ -454,7 +455,8 @@ put_to_the_test(surprises, more=f"""
 # * **Stage 2 lowers the peak** where the gradients make it: with recomputation, or small
 #   micro-batches beside a large model.
 # * **Clipping** needs the norm of the whole: sum the squares over all ranks, take the root once.
-# * What takes a list of parameters, and steps on them, works with all stages.
+# * Any optimizer wrapper that takes a list of parameters works with every stage, as long as it
+#   treats each number by itself or, like clipping, asks the other ranks.
 #
 # **Your exercise** stands in [labs/composing.py](../labs/composing.py).
 #

@@ -454,7 +454,7 @@ put_to_the_test(surprises + f"""
   this run. NCCL has one of its own (its documentation), Gloo has not (part 06h, section 1)
 - [C133] Bandwidth needed, communication overhead: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data
   Parallel” |
-  {"wrong" if alike else "right"} without micro-batches{", right with them" if grows else ""} |
+  {("depends on micro-batches" if grows else "wrong") if alike else "right"} |
   stages 1, 2 and 3 send {told[counts[0]].partition(", ")[2]} models in a step of {counts[0]}
   micro-batch, and {told[most].partition(", ")[2]} with {most} (section 1, table) |
   measured: nothing in the models sent; an engine may keep gradients whole over micro-batches, and

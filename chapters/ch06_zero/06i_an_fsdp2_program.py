@@ -53,7 +53,7 @@ folder = Path(kept.name)
 #     model = make_model(options)
 # shard(model, mesh, options)            # shapes of shards, and no memory
 # model.to_empty(device=device)          # memory for this rank's shards
-# set_model_state_dict(model, weights_of_rank_0, options=FROM_RANK_0)
+# fill(model, make_whole)                # rank 0's weights and buffers
 # ```
 #
 # On the **meta device** a tensor has a shape and no numbers. How many models does a rank have after
@@ -70,29 +70,45 @@ Table(["", "made", "cut by FSDP2", "memory given"],
 # %% [markdown]
 # (`device="cpu"` stands in this part where one compares with one process, or counts bytes.)
 #
-# `to_empty` gives memory, and no values. Who fills it? Two ways are usual. If you begin a training,
-# each module draws its weights anew, on the shards. If you have weights, rank 0 reads them and
-# sends each rank its part: `broadcast_from_rank0=True`. The file does the second.
+# `to_empty` gives memory and no values. When a training run begins, programs often let each module
+# draw its weights anew, on the shards. When there are weights, rank 0 reads them and sends each
+# rank its part: `broadcast_from_rank0=True`. The file's `fill` does the second.
 #
-# The first has a trap on the CPU. A weight is cut over two ranks, and drawn after
-# `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's part:
+# Either way, a buffer with `persistent=False` is missing, because no state dict has it. The table
+# of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights get values
+# first, and then its buffers as well:
+
+# %%
+for with_buffers in (False, True):
+    right = launch(recipe.table_after_start, with_buffers, world_size=2, device="cpu").values
+    print(f"buffers filled: {with_buffers!s:5}  the table is right on ranks 0 and 1: {right}")
+
+# %% [markdown]
+# Without a value, the table is what this memory held before, on each rank something else, and
+# nothing fails. So `fill` broadcasts rank 0's buffers, as
+# [LlamaFactory](https://github.com/hiyouga/LlamaFactory/pull/10820) does. In
+# [torchtitan](https://github.com/pytorch/torchtitan/blob/6404b932421f5ce382e7dac5ad381b2c17b1373c/torchtitan/models/llama3/model/model.py)
+# a model computes its table again, in `init_weights`.
+#
+# Drawing weights on the shards has a trap on the CPU. A weight is cut over two ranks, and drawn
+# after `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's
+# part:
 
 # %%
 for numbers in launch(recipe.draw_after_sharding, world_size=2, device="cpu").values[0]:
     print(*(f"{number:.4f}" for number in numbers))
 
 # %% [markdown]
-# They are the same: each rank has drawn the same numbers for its part. The model has half as many
-# different rows as it should. Nothing fails; there is one warning, "DTensor random operators may
-# not have complete support on cpu device mesh".
+# They are the same: the model has half as many different rows as it should. There is one warning,
+# "DTensor random operators may not have complete support on cpu device mesh".
 #
 # **On GPUs** DTensor gives each rank another place in the sequence of random numbers
 # ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_random.py)).
 # So the parts differ. But the weight is not the one that a single process draws: on an H100 (torch
 # 2.11), two ranks had the first half of it, and another second half.
 #
-# And if each rank makes the whole model, and FSDP2 cuts it? DDP would send rank 0's weights to all.
-# Does FSDP2?
+# What if every rank makes the whole model before FSDP2 cuts it? DDP would broadcast rank 0's
+# weights. Does FSDP2?
 
 # %%
 for seeds_differ in (False, True):
@@ -213,7 +229,9 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %% [markdown]
 # * **All ranks call it.** Rank 0 alone would wait for the others.
-# * **Under another name first** (part 03g). When all ranks have written, rank 0 renames the folder.
+# * **Under another name first** (part 03g). When all ranks have written, rank 0 sets the old folder
+#   aside, gives the new one its name, and only then deletes the old one. Whenever the program is
+#   killed, one of the two is whole, and `resume` finds it.
 # * **Whole weights**, to publish them: `get_model_state_dict` with `full_state_dict=True` and
 #   `cpu_offload=True`. All ranks call it, rank 0 gets the tensors, in the memory of its CPU.
 #
@@ -269,8 +287,8 @@ plot_curves({"": {
 def prepare(make_model, mesh, make_optimizer, limit):
     model = make_model()
     ### BEGIN SOLUTION
-    for p in model.parameters():
-        dist.broadcast(p.detach(), 0)
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), 0)
     for unit in (*model.blocks, model):
         fully_shard(unit, mesh=mesh)
     ### IT WAS
@@ -306,7 +324,8 @@ Table(["", "this recipe, 2 ranks", "right"],
 # Rows 1, 3 and 4 of the table show a mistake each, as long as they differ. Row 2 follows from row
 # 1. Mend `prepare`. It gets
 #
-# * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
+# * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank (the
+#   check's model has no buffers),
 # * `mesh`, of one dimension: all ranks,
 # * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
 
@@ -433,8 +452,8 @@ put_to_the_test(surprises + f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights. FSDP2 does not broadcast
-#   by itself.
+# * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights and buffers. FSDP2 does
+#   not broadcast by itself.
 # * Blocks first, then the model. Say nothing about the **root**.
 # * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32.
 # * Gradients are means. `clip_grad_norm_` takes the norm of all shards.

@@ -268,8 +268,9 @@ Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8
 #
 # Three reasons are left:
 #
-# * **Bandwidth.** Few machines have as many cards as GPUs. With one card for all, links are nine
-#   times slower, as in section 1.
+# * **Bandwidth**, where a machine has few cards. With one for all GPUs, links are nine times
+#   slower, as in section 1. With one for each of eight GPUs, they carry 8 × 50 = 400 GB/s together,
+#   nearly as much as NVLink's 450.
 # * **Latency.** In decoding, messages are small. Then more cards do not help: the last row of the
 #   table does not depend on the number of cards.
 # * **Less to compute.** With twice the ranks, each computes half as much between two sums. A sum
@@ -358,8 +359,8 @@ of_width = {size: f"{judged[f'training, width {size}'][0]:.1f}" for size in (819
 surprises = f"""
 - [C163] Tensor parallelism across nodes is 10 to 30 times slower for each layer, because of
   InfiniBand's latency | web page, “Tensor Parallel Across Nodes” |
-  {"wrong" if not_ten else "depends"} for H100s with a card for each GPU | over links nine
-  times slower, as an H100's card is beside its NVLink, a step took
+  {"depends on the cards" if not_ten else "not refuted"} | not with a card for each H100: over links
+  nine times slower, as an H100's card is beside its NVLink, a step took
   {", ".join(f"{x:.3g}" for x in measured.values())} times as long with three widths (section 1,
   picture; computing emulated). Calculated for H100s: {real} times (section 3, table). And not for
   latency: of {block_of(4096, 8192, 1):.2f} times, {block_of(4096, 8192, 1, 0):.2f} are left without
@@ -404,8 +405,8 @@ put_to_the_test(surprises + f"""
 # * What a slow link costs depends on how much is computed between two sums, so on the width.
 # * One ring uses one card of a machine. **Several rings use all cards at once.** Count them
 #   together.
-# * Tensor parallelism stays within a machine for three reasons: bandwidth, latency, and less to
-#   compute for each rank. The third one holds everywhere.
+# * Tensor parallelism stays within a machine for three reasons: bandwidth where there are fewer
+#   cards than GPUs, latency, and less to compute for each rank. The third one holds everywhere.
 # * Other machines have copies, with **ZeRO** over them. First cut, then ZeRO.
 #
 # **Your exercise** stands in a cell above.

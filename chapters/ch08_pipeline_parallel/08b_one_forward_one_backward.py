@@ -298,8 +298,8 @@ same = abs(bubbles["GPipe"][0] - bubbles["1F1B"][0]) < 1e-9 and gap < 0.1
 told = "; ".join(f"{name} {one:.1%}, {other:.1%}" for name, (one, other) in bubbles.items())
 surprises = f"""
 - [C172] 1F1B's bubble is (p-1)/(m+p-1), GPipe's (p-1)/m | web page, “The Bubble Problem” |
-  {"wrong if it means that 1F1B's is smaller" if same else "not seen here"} | one bubble, told in
-  two measures. Of the whole, simulated and measured: {told} (section 2, run; computing emulated) |
+  {"imprecise" if same else "not seen here"} | one bubble, told in two measures, so 1F1B's is not
+  smaller. Of the whole, simulated and measured: {told} (section 2, run; computing emulated) |
   measured: nothing in the order of actions. Where messages take time, the two schedules differ
   (part 08g, section 3)
 - [C174] 1F1B keeps p micro-batches, whatever m is | web page, “1F1B Memory Advantage” |

@@ -96,6 +96,14 @@ plot_schedule({name: measured for name, (_, measured) in runs.items()})
 # 5.5 micro-batches on all layers of the rank. 1F1B keeps 4.
 
 # %% [markdown]
+# **In engines.** `interleaved` refuses a number of micro-batches that is no multiple of the ranks.
+# The report of [Llama 3](https://arxiv.org/abs/2407.21783), section 3.3.2, lifts this limit with
+# groups of any size, which run any number of micro-batches. If the whole batch is one group, all
+# forwards of a chunk precede those of the next one: this is **breadth-first**, in PyTorch
+# `ScheduleLoopedBFS`. Larger groups hide more of the messages, according to that report, which
+# looks for the best size in between.
+
+# %% [markdown]
 # ## 2 · A backward in two halves
 #
 # A backward computes two gradients. The rank before waits for one of them. No rank waits for the
@@ -203,7 +211,8 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes
 # $p - 1$, and its work takes $3m$. So with one chunk on each rank, no step is shorter than $3m + p
-# - 1$, which is 27 for 4 ranks and 8 micro-batches. The shorter ones have two chunks.
+# - 1$, which is 27 for 4 ranks and 8 micro-batches. Only with more chunks, as in ZB-V, can it be
+# shorter.
 
 # %% [markdown]
 # **To read on.** Narayanan et al. 2021, [Efficient Large-Scale Language Model

@@ -103,12 +103,9 @@ print("rank 0:", *v_rows[0][:12], "…")
 idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
 
 # %%
-timelines = {}
-for name in ("ZB-V", "DualPipeV", "DualPipe"):
-    if zero_bubbles.can_run(name, p, m):  # DualPipe takes an even number of ranks
-        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
-        pace = zero_bubbles.seconds_of_chunks(rows)
-        timelines[name] = simulate(rows, pace, unit="forwards", stages=stages)
+timelines = {name: zero_bubbles.simulate_schedule(name, p, m)
+             for name in ("ZB-V", "DualPipeV", "DualPipe")
+             if zero_bubbles.can_run(name, p, m)}  # DualPipe takes an even number of ranks
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
@@ -138,8 +135,25 @@ plot_schedule(timelines)
 # DualPipe and DualPipeV pair a forward of one chunk with a backward of the other one. The two
 # belong to different micro-batches, so one can compute while the other's messages travel.
 # DeepSeek-V3 has experts on many machines (09e), and their messages take about as long as the
-# computation, says its report. The simulator runs a pair one after the other, and knows no such
-# messages. So this picture does not show what DualPipe is for.
+# computation, says its report. As in [DeepSeek's
+# code](https://github.com/deepseek-ai/DualPipe), a pair is one block here: it begins when the
+# inputs of both have arrived, and both results leave at its end. The simulator knows no messages
+# that take time, so a block takes $t_{F\&B} = t_F + t_B$, and the picture does not show what
+# DualPipe is for.
+
+# %% [markdown]
+# The README of that code gives DualPipe's bubble as $(p/2 - 1)(t_{F\&B} + t_B - 3 t_W)$, where $t_B
+# = t_I + t_W$. DualPipeV has $2p$ stages of half the length, so its bubble is $\frac{p - 1}{2}
+# (t_{F\&B} + t_B - 3 t_W)$. Blocks lengthen a bubble, because each one waits for two inputs. If a
+# pair ran one after the other, its first result would leave earlier:
+
+# %%
+for name, published in (("DualPipeV", p - 1), ("DualPipe", p - 2)):  # with F = I = W = 1
+    if name in timelines:
+        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
+        apart = simulate(rows, zero_bubbles.seconds_of_chunks(rows), stages=stages)
+        print(f"{name}: bubble {timelines[name].seconds - 3 * m:g}, published {published}; "
+              f"one after the other {apart.seconds - 3 * m:g}")
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
@@ -166,8 +180,9 @@ for name, rows in theirs.items():
 # %% [markdown]
 # ## 4 · On real ranks
 #
-# The machine of 08c runs all of these lists. First the question that matters most: are the
-# gradients those of one process, in float64? (DualPipe's after the sum over both copies.)
+# The machine of 08c runs all of these lists, with a pair as one block. First the question that
+# matters most: are the gradients those of one process, in float64? (DualPipe's after the sum over
+# both copies.)
 
 # %%
 names = list(judged)
@@ -221,11 +236,9 @@ Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W
 
 # %%
 def draw_it(schedule, ranks, microbatches, input_half, weight_half):
-    rows, stages = zero_bubbles.rows_and_stages(schedule, ranks, microbatches)
     times = {"F": 1, "I": input_half, "W": weight_half, "B": input_half + weight_half}
-    pace = zero_bubbles.seconds_of_chunks(rows, times)
-    return plot_schedule({schedule: simulate(rows, pace, unit="forwards", stages=stages)},
-                         most_inches=2.8)
+    timeline = zero_bubbles.simulate_schedule(schedule, ranks, microbatches, times)
+    return plot_schedule({schedule: timeline}, most_inches=2.8)
 
 explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
         ranks=[4, 2, 6, 8], microbatches=[24, 48], input_half=[1.5, 1, 2],
@@ -265,15 +278,14 @@ on_ranks = lab("emulated_pipelines").emulate(of_gpipe, pace)[1].idle_share
 changes = abs(gpipe - idle_of["1F1B"][0]) > 1e-9
 others = idle_of["ZB-H1"][1] < 0.9 * on_ranks
 put_to_the_test(f"""
-- [C179] Which schedule one takes, GPipe or 1F1B, changes the size of the bubble | CS 229S,
-  “Pipeline Parallelism” |
-  {"right" if changes else "imprecise" if others else "not decided by this run"} | not between these
-  two, by the order of actions: simulated, GPipe idles for {gpipe:.1%} of the time, and 1F1B for
-  {idle_of["1F1B"][0]:.1%}. Measured, pauses come on top: {on_ranks:.1%} and
-  {idle_of["1F1B"][1]:.1%} (a run in this section; section 4, picture). Other schedules do change
-  it, simulated (section 3, table) and measured (section 4, picture; computing emulated):
-  {"; ".join(told[1:])} | measured: nothing in the order of actions; messages that take time change
-  each bubble in another way (part 08g, section 3)
+- [C179] Which micro-batches or layers are executed at each step, the schedule, will impact the size
+  of the bubble | CS 229S, “Pipeline Parallelism” |
+  {"right" if others else "not decided by this run"} | simulated (section 3, table) and measured
+  (section 4, picture; computing emulated): {"; ".join(told)}. GPipe, the other schedule that the
+  slide draws, {"differs from" if changes else "is like"} 1F1B by the order of actions: it idles for
+  {gpipe:.1%} of the time, simulated, and {on_ranks:.1%} on ranks (a run in this section) |
+  measured: nothing in the order of actions; messages that take time change each bubble in another
+  way (part 08g, section 3)
 """)
 
 # %% [markdown]

@@ -158,10 +158,13 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
 # (In the picture, the lines of no ZeRO and of stage 1 lie on each other.) ZeRO stage 2 saves nearly
 # a third of the gradients here, and sends 4.5 times as much. With more replicas it saves more, up
 # to all gradients but one layer's. But a pipeline's rank has the gradients of its own stage alone,
-# so there is less to save. **So with a pipeline one takes ZeRO stage 1, or sends much more.**
-#
-# (The lab's ZeRO engines are those of chapter 06, one for each stage of the pipeline. They know
-# nothing of pipelines.)
+# so there is less to save.
+
+# %% [markdown]
+# The lab's ZeRO engines are those of chapter 06, which know nothing of pipelines. An engine that
+# does can gather the weights once in a step, and reduce the gradients once. In theory it then sends
+# as much as stage 1, while it keeps whole weights and gradients during the step. **So with a
+# pipeline one takes ZeRO stage 1, gathers and reduces once in a step, or sends much more.**
 
 # %% [markdown]
 # **On GPUs.** DeepSpeed refuses the pair: its pipeline engine asserts that ["ZeRO-2 and ZeRO-3 are
@@ -170,8 +173,8 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
 # torchtitan uses FSDP2 with pipelines, and by default [does not reshard after the
 # forward](https://github.com/pytorch/torchtitan/blob/main/torchtitan/distributed/fsdp.py), "to
 # avoid per-microbatch all-gathers": gathered weights stay for the whole step. PyTorch's pipelines
-# reduce gradients once, after the last micro-batch (`perform_reduce_grad` in torch 2.13). Nothing
-# of this box was measured here.
+# reduce gradients once, after the last micro-batch (`perform_reduce_grad` in torch 2.13). This is
+# the way that gathers and reduces once. Nothing of this box was measured here.
 
 # %% [markdown]
 # ## 3 · Weights on two ranks, and one norm for all
@@ -188,11 +191,12 @@ for way, number in (("each its own", 1), ("added up", 0)):
 # %% [markdown]
 # **Clipping** scales all gradients if their norm is too large. This is the norm over *the whole
 # model*, and each rank has only its stages. So each rank adds up its squares, and an all-reduce of
-# a single number adds up those sums. Three mistakes are easy to make:
+# a single number adds up those sums. Four mistakes are easy to make:
 #
 # * Each rank clips by its own norm. Then stages are scaled differently.
 # * Replicas, which have the same gradients, are counted twice.
 # * A tied weight, which two ranks have, is counted twice.
+# * Squares are computed in float16, where that of 300 is infinite.
 #
 # Take a rank with the gradients 3 and 4, and another one with 12. Their own norms are 5 and 12, and
 # the norm of the model is $\sqrt{9 + 16 + 144} = 13$.
@@ -209,8 +213,9 @@ print(launch(compute_clipped_norm, [[3.0, 4.0], [12.0]], world_size=2).values)
 
 # %% [markdown]
 # `clip` in [labs/composed_pipelines.py](../labs/composed_pipelines.py) does this over the stages of
-# a pipeline and over ZeRO's shards, and counts a tied weight once. That is also why ranks wait for
-# each other between steps, and why "zero bubble" is not quite zero (08f).
+# a pipeline and over ZeRO's shards, and counts a tied weight once. If the norm is infinite or nan,
+# all ranks raise an error, and no gradient has changed. Clipping is also why ranks wait for each
+# other between steps, and why "zero bubble" is not quite zero (08f).
 
 # %% [markdown]
 # ## 4 · Every pair
@@ -344,7 +349,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * With a pipeline, ZeRO stage 1 reduces once in a step. Stages 2 and 3 pay for each micro-batch.
+# * With a pipeline, ZeRO stage 1 reduces once in a step. Stages 2 and 3 pay for each micro-batch,
+#   unless the engine gathers and reduces once in a step.
 # * The norm for clipping runs over all stages and shards, and counts tied weights once.
 # * What does not go together should say so. Everything else is compared with one process.
 # * Compare an engine's idle time with what its schedule alone would leave.

@@ -214,9 +214,12 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
 # %% [markdown]
 # Only the first axis decides here how many bytes leave a machine. Its length is the number of
 # machines, so its groups, and no others, are on two machines. With tp in front, most bytes leave a
-# machine, and the next layer waits for each of these calls. Two pictures of the same training
-# follow: the order that sends least, and the one that sends most. Shaded fields are machines. The
-# area of each square is what one rank sends to another one.
+# machine, and the next layer waits for each of these calls. With pp or dp in front, the card alone
+# needs only a small part of the step, so the order with fewest bytes need not be the fastest one:
+# compare the last two columns.
+#
+# Two pictures of the same training follow: the order that sends least, and the one that sends most.
+# Shaded fields are machines. The area of each square is what one rank sends to another one.
 
 # %% tags=["nbval-ignore-output"]
 best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
@@ -356,7 +359,7 @@ Table(["", "parameters"],
 # `--untie-embeddings-and-output-weights`, `--disable-bias-linear`, and rotary positions.
 #
 # Here is a mesh of the same lengths, 8 × 4 × 2, in three engines. The names are those of their
-# documentation in 2025; none was run here:
+# documentation in 2025; none was run here. (torchtitan gave up its TOML in February 2026: 10e.)
 #
 # | | Megatron-LM | torchtitan, `[parallelism]` | DeepSpeed |
 # |---|---|---|---|
@@ -430,12 +433,11 @@ sums = slow["gloo:all_reduce"] / slow["step"]
 products = sum(slow.get(name, 0) for name in ("aten::mm", "aten::addmm")) / slow["step"]
 put_to_the_test(surprises + f"""
 - [C201] Profile with Nsight Systems, to see whether computing or communication is the limit, before
-  adding parallelism | web page, “Best Practices” |
-  {"right" if sums > 10 * products else "not shown here"} | PyTorch's profiler tells, too: over
-  cards of {rates[1] / 1e6:g} MB/s, rank 0 spent {sums:.0%} of its step in all-reduces, waiting
-  included, and {products:.1%} in products of matrices (a profile in this section) | measured: the
-  tool. Over Gloo it was PyTorch's profiler; Nsight Systems was not run. What it shows of GPUs'
-  kernels is expected to answer the same question
+  adding parallelism | web page, “Best Practices” | not tested | it needs a GPU, and was not run.
+  PyTorch's profiler shows what a step waits for: over cards of {rates[1] / 1e6:g} MB/s, rank 0
+  spent {sums:.0%} of it in all-reduces, waiting included, and {products:.1%} in products of
+  matrices (a profile in this section) | documented: Nsight Systems shows a program's kernels on a
+  time line, says NVIDIA's documentation. Whether to look first is advice, which no run decided
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
   Llama 2 70B has {told} (section 4)
@@ -455,7 +457,8 @@ put_to_the_test(surprises + f"""
 # * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
 # * The groups of the **first axis** of the order cross machines. If this axis is shorter than the
 #   number of machines, the groups of the second one do, too. Do not put tp there. Between dp and
-#   pp, compare the bytes of a batch's activations with those of a rank's parameters.
+#   pp, compare the bytes of a batch's activations with those of a rank's parameters. Where both are
+#   few, time the step.
 # * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
 #
 # **Your exercises** stand in the cells above.

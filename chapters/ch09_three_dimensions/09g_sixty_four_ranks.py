@@ -421,7 +421,7 @@ strategies_said = f"""
   {"right" if best == "3D" else "wrong"} here | the most that one of 8 ranks held in a step (in
   brackets the most of activations): 3D {told_held["3D"]}, TP 8 {told_held["tp"]}, ZeRO 3
   {told_held["ZeRO 3"]}, PP 8 {told_held["pp"]} (runs in this section). On paper, one of 64 GPUs
-  keeps states of {on_64["3D: 4 × 4 × 4"]} with 3D, {on_64["ZeRO 3"]} with ZeRO 3 (section 2, table)
+  keeps states of {on_64["3D: 4 × 4 × 4"]} with 3D, {on_64["ZeRO 3"]} with ZeRO 3 (by formula)
   | measured: the order. Bytes are expected to be the same. On more GPUs than a machine has, TP
   alone is slow, and then 3D is expected to keep fewer activations than ZeRO 3
 - [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages

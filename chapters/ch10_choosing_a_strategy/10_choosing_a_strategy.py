@@ -20,6 +20,7 @@
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
 from math import comb
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -373,7 +374,8 @@ def mfu_if(reach):
 Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
 
 # %% [markdown]
-# So the MFU is only as good as this one assumption. The fastest plan is the same in all three rows.
+# So the MFU is only as good as this one assumption. The fastest plan is the same in all three rows,
+# because no row changes the term by which it wins.
 #
 # **On GPUs.** NVIDIA documents a recipe for this model on 64 H100,
 # `llama3_70b_pretrain_64gpu_h100_bf16_config` of [Megatron
@@ -385,17 +387,25 @@ of_llama = planner.plan("llama-3-70b", "64xH100", batch=512)
 recipe = best_of(of_llama, lambda p: (p.tp == 4) & (p.pp == 4) & (p.cp == 2))
 gap = recipe.seconds["total"] / of_llama.best(1)[0].seconds["total"] - 1
 print(f"the fastest plan with this mesh is {gap:.1%} slower than the fastest of all")
+without = best_of(of_llama, lambda p: p.cp == 1)
+gap = without.seconds["total"] / of_llama.best(1)[0].seconds["total"] - 1
+print(f"the fastest plan without cp is {gap:.1%} slower")
+published = lab("published_runs")
+print(fill(f"The same engine: {published.describe_errors(planned.job.engine)}", 88))
 
 # %% [markdown]
-# The model of cost does not know that smaller pieces of a product run less efficiently. Part
-# [10c](10c_published_runs.ipynb) measures its errors on published runs, and the median error is
-# larger than this gap. So the recipe's mesh and the planner's are equal on paper. Where plans are
+# The last lines judge the engine by all runs that [10c](10c_published_runs.ipynb) predicts. The
+# median error is far larger than the gap to the recipe's mesh, so the two are equal on paper. The
+# planner's first choice wins by its ring along cp, and no published run of this course has cp. And
+# the model does not know that smaller pieces of a product run less efficiently. Where plans are
 # that close, run the first three, and then choose.
 
 # %% [markdown]
 # ## 6 · The planner
 #
-# `plan(...)` computes all plans, keeps those that fit, and sorts them. In a terminal, the same is
+# `plan(...)` computes all plans with equal stages, without experts, and in 16 bits. It keeps those
+# that fit, and sorts them. Llama 3 405B's own plan, for one, is not among them (10c, section 6). In
+# a terminal, the same is
 # `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`.
 
 # %% tags=["nbval-ignore-output"]

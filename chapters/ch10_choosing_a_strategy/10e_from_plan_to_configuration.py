@@ -62,14 +62,15 @@ Table(planner.HEADS, [planner.row_of(choice) for choice in best[:3]])
 print(writers.megatron(best[0].plan, job).text)
 
 # %% [markdown]
-# Three things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
-# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more
-# than 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
+# Four things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
+# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. Along dp, nothing is hidden
+# without the two `--overlap-` options. And where tp or cp is more than 1, an environment variable
+# stands in front: Megatron-LM asks for it on GPUs up to the H100.
 #
 # You add what the plan and the shape do not know: data, the tokenizer, the learning rate, and the
-# base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine.
-# `$HEAD` is the name of the machine where all of them meet. Megatron-LM's default for dropout is
-# 0.1. Llama has no dropout, so the lab writes 0.
+# base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine;
+# `$HEAD` is the machine where all of them meet. Megatron-LM's dropout is 0.1 by default, and Llama
+# has none.
 
 # %% [markdown]
 # ### Exercise {{megatron_arguments}} · Translate a plan into Megatron options
@@ -513,7 +514,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # **What was run, and what was compared.** The program for FSDP2 ran here. DeepSpeed's parser and
 # accelerate's launcher read the files here, if they are installed. Megatron-LM's parser and its
-# checks, of core_v0.19.0, accepted six lines of the lab when this part was written; it does not
+# checks, of core_v0.19.0, accepted eight lines of the lab when this part was written; it does not
 # come with the course. The options of torchtitan and nanotron were compared with their source.
 # No engine but FSDP2 has trained anything here.
 

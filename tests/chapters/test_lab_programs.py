@@ -164,7 +164,7 @@ SAID = {
     ],
     "zero_bubbles": [
         "ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4",
-        "DualPipe     a step 25, each further one 25, idle 4.0%, keeps 5",
+        "DualPipe     a step 26, each further one 26, idle 7.7%, keeps 5",
     ],
 }
 

@@ -90,7 +90,8 @@ def average_over_ranks(model, count):
     """
     if not dist.is_initialized():
         return
-    total = torch.tensor(count, dtype=torch.float64)  # on the default device, like the gradients
+    device = next(model.parameters()).device  # NCCL takes nothing from the CPU
+    total = torch.tensor(count, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     for parameter in model.parameters():
         parameter.grad *= count / total
@@ -98,7 +99,10 @@ def average_over_ranks(model, count):
 
 
 def mean_over_ranks(value, count) -> float:
-    """Average a number over the samples or tokens of all ranks, of which this one has `count`."""
+    """Average a number over the samples or tokens of all ranks, of which this one has `count`.
+
+    It travels on the default device. With NCCL, call torch.set_default_device before.
+    """
     sums = torch.tensor([value * count, count], dtype=torch.float64)
     if dist.is_initialized():
         dist.all_reduce(sums)

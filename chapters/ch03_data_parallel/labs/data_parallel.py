@@ -71,11 +71,13 @@ class DDP(nn.Module):
     ranks match collectives by the order of the calls. After the backward, `finish()` begins the
     buckets that are left (a parameter may have had no part in the loss), waits for all, puts the
     averages into `.grad`, and starts over. While `synchronizing` is False, hooks send nothing,
-    gradients only add up, and `finish()` is not called.
+    gradients only add up, and `finish()` is not called. After any other backward it has to be
+    called: a second one before it would leave its gradients out of the averages.
 
     all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
                 by itself and leaves None where no rank has a gradient; here zeros are allowed
+    Raises      RuntimeError in a second backward before finish(). (Yours need not.)
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
@@ -103,6 +105,8 @@ class DDP(nn.Module):
         """Handle the complete gradient of a parameter in bucket `number`; autograd calls this."""
         ### BEGIN SOLUTION
         if self.synchronizing:
+            if parameter not in self.missing[number]:
+                raise RuntimeError("a gradient is ready twice: call finish() after each backward")
             self.missing[number].discard(parameter)
             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
                 self.begin_next()

@@ -234,19 +234,22 @@ def race_rows(races, rates) -> list[list[str]]:
 
 
 def who_is_ahead(races, rates, clear=1.5) -> str:
-    """Describe which way is ahead at the smallest and at its best rate, if the gap is clear."""
+    """Describe which way is ahead at the smallest and at its best rate, if the gap is clear.
+
+    A best rate at the end of `rates` is reported, because a better one may lie beyond.
+    """
 
     def compare(bsp, asp):
         if max(bsp, asp) < clear * min(bsp, asp):
             return f"{bsp:.2f} and {asp:.2f}, too close to tell from one race"
         return f"{bsp:.2f} and {asp:.2f}, {'ASP' if asp < bsp else 'BSP'} is ahead"
 
-    def best(way):
-        return min(races[way, rate]["loss"] for rate in rates)
-
-    first = [races[way, rates[0]]["loss"] for way in ("BSP", "ASP")]
-    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {compare(*first)}.\n"
-            f"Each at its best rate: {compare(best('BSP'), best('ASP'))}.")  # fmt: skip
+    losses = {way: [races[way, rate]["loss"] for rate in rates] for way in ("BSP", "ASP")}
+    at_end = [way for way, of_way in losses.items() if min(of_way) in (of_way[0], of_way[-1])]
+    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {compare(*(x[0] for x in losses.values()))}."
+            f"\nEach at its best rate: {compare(*map(min, losses.values()))}."
+            + "".join(f"\n{way}'s best rate is at the end of the list." for way in at_end)
+            )  # fmt: skip
 
 
 # ---- The program ----------------------------------------------------------------------------

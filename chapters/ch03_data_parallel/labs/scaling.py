@@ -274,6 +274,24 @@ def compute_overlap_share(alone, times, n, link) -> float:
     return min(1.0, max(0.0, 1 - (min(times) - min(alone)) / network))
 
 
+# ---- Engines in turn ------------------------------------------------------------------------
+
+
+def rounds_of_slowest(block) -> list[float]:
+    """Return the slowest rank's seconds in each round of a block, without the first round."""
+    return [max(end - begin for begin, end in spans) for spans in zip(*block.spans)][1:]
+
+
+def judge_fastest(words) -> str:
+    """Judge "is the fastest" by {another way: what `compare_rounds` says of the first against it}.
+
+    One way that is clearly quicker refutes it; otherwise all others have to be clearly slower.
+    """
+    if "slower" in words.values():
+        return "depends"
+    return "right here" if set(words.values()) == {"quicker"} else "not decided by time here"
+
+
 # ---- The program ----------------------------------------------------------------------------
 
 

@@ -38,11 +38,14 @@ class Fault(NamedTuple):
     what  "killed", "stopped" (the process hangs), "waits" (for data that never arrive), "slow",
           "wrong weights" (one bit of one weight changes after the update), or "wrong gradients"
           (they are computed, but stored in the wrong order)
+    bit, pixel  for "wrong weights": see flip_a_bit
     """
 
     what: str
     rank: int
     after: int
+    bit: int = 21
+    pixel: int = 28
 
 
 class Training:
@@ -104,7 +107,7 @@ class Training:
     def update(self):
         self.optimizer.step()
         if self.has("wrong weights", only_once=True):
-            flip_a_bit(self.model[0].weight)
+            flip_a_bit(self.model[0].weight, self.fault.bit, self.fault.pixel)
         self.steps += 1
 
     def step(self):
@@ -119,10 +122,16 @@ class Training:
         return self.steps == self.fault.after or (not only_once and self.steps > self.fault.after)
 
 
-def flip_a_bit(weights):
-    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do."""
-    bits = weights.detach().view(torch.int32).flatten()
-    bits[len(bits) // 2] ^= 1 << 21
+def flip_a_bit(weights, bit=21, pixel=28):
+    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do.
+
+    It is the weight of the middle unit for a pixel. Pixel 0 is black in all training images, so that
+    its weights never count; pixel 28, in the middle of an image, is not.
+
+    bit  0 for the lowest bit of the fraction; of a float32, 23 to 30 are the exponent
+    """
+    bits = weights.detach().view(torch.int32 if weights.element_size() == 4 else torch.int64)
+    bits[len(bits) // 2, pixel] ^= 1 << bit
 
 
 ENDS = {

@@ -76,6 +76,19 @@ def two_steps(layout, text, width, layers, samples):
         model.zero_grad()
 
 
+def share_lost(micro_batches, numbers=1_000) -> float:
+    """Return the share that is lost if gradients of micro-batches are added up in bfloat16.
+
+    All are between 0.5 and 1.5.
+    """
+    chance = torch.Generator().manual_seed(0)
+    gradients = torch.rand(micro_batches, numbers, generator=chance, device="cpu").add(0.5).to(HALF)
+    total = torch.zeros(numbers, dtype=HALF, device="cpu")
+    for gradient in gradients:
+        total += gradient
+    return 1 - (total.float().sum() / gradients.float().sum()).item()
+
+
 # ---- Small steps and small gradients --------------------------------------------------------
 
 

@@ -128,6 +128,23 @@ def compare(ways, text, width, layers, samples, rounds=6) -> dict:
     return {way: (gradients[way], min(times[way][1:]), flops[way]) for way in ways}
 
 
+def more_flops_if_frozen(text, width, layers, samples) -> dict[str, float]:
+    """Return {way: FLOPs of a step, in times one without recomputation} with frozen matrices.
+
+    Of the blocks, norms and biases alone are trained: as with adapters, the backward computes
+    hardly any gradients of weights.
+    """
+    batch, flops = draw_batch(text, samples, 0), {}
+    for way in (WAYS[0], *BY_TORCH):
+        model = model_with(way, width, layers)
+        for p in model.blocks.parameters():
+            p.requires_grad_(p.dim() < 2)
+        with FlopCounterMode(display=False) as counter:
+            forward_and_backward(model, batch)
+        flops[way] = counter.get_total_flops()
+    return {way: flops[way] / flops[WAYS[0]] for way in BY_TORCH}
+
+
 def measure_step(way, model, batch):
     """Measure a step as a block, and memory before and after its forward in separate blocks."""
     from pedagogy_lib import measure

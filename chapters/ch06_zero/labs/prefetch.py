@@ -93,6 +93,12 @@ class Prefetching(Zero3):
             self.reductions.pop(0)()
         ### END SOLUTION
 
+    def zero_grad(self):
+        while self.reductions:
+            self.reductions.pop(0)()  # it would add to a shard's gradient later
+        super().zero_grad()
+        self.now = []
+
     def update(self):
         for unit in list(self.coming):
             self.drop(unit)  # fetched in vain, and soon out of date

@@ -35,7 +35,8 @@ class DiskOffloadOptimizer:
     """An optimizer that has everything in files: a copy of the parameters, and its state.
 
     A step takes the gradients to the host, steps there, and brings the parameters back. State that
-    an optimizer makes in its first step goes to a file at once, parameter by parameter.
+    an optimizer makes in its first step goes to a file at once, parameter by parameter. A step
+    overwrites what else has been written into a parameter, so load weights before you make this.
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
@@ -205,7 +206,11 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
 
 
 def save(engine, folder) -> None:
-    """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    """Write a checkpoint of a ZeRO engine; every rank writes its own part.
+
+    The folder is a new one: files that it has are overwritten, and if the program is killed
+    meanwhile, neither checkpoint is whole.
+    """
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 
     dcp.save(make_sharded_state(engine), checkpoint_id=str(folder))

@@ -19,6 +19,7 @@ from tensor_parallel import (
     parallelize,
     parallelize_mlp,
     split_cross_entropy,
+    sum_of_squares,
     summed,
     whole,
 )
@@ -192,7 +193,7 @@ def norm_with_copies(model, group=None) -> Tensor:
     """
     n = dist.get_world_size(group)
     squares = [
-        p.grad.pow(2).sum() / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
+        sum_of_squares(p.grad) / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
         for p in model.parameters()
     ]
     return summed(torch.stack(squares).sum(), group).sqrt()

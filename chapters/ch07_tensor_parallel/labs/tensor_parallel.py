@@ -13,6 +13,8 @@ from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, stand
 from simple_ddp import now
 from torch import Tensor, nn
 
+IGNORED = -100  # a target that F.cross_entropy leaves out, such as a token of padding
+
 # ---- Parts of tensors -----------------------------------------------------------------------
 
 
@@ -196,6 +198,18 @@ class RowLinear(nn.Module):
         ### END SOLUTION
 
 
+def refuse_unknown(tokens, vocabulary):
+    """Raise IndexError if some token is none of the vocabulary's, as PyTorch does.
+
+    All ranks have the same tokens, so all of them raise.
+    """
+    if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocabulary:
+        raise IndexError(
+            f"tokens are {tokens.min()} to {tokens.max()}, but a vocabulary of {vocabulary} has 0 "
+            f"to {vocabulary - 1}"
+        )
+
+
 class VocabularyEmbedding(nn.Module):
     """Exercise {{vocabulary_embedding}}. An embedding; each rank has the rows of some tokens.
 
@@ -204,6 +218,7 @@ class VocabularyEmbedding(nn.Module):
     Shapes     tokens: any, int64 -> (…, width), the same on every rank
     Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
+    Raises     IndexError on every rank if a token is not in the vocabulary
     """
 
     def __init__(self, embedding, group=None, leave=leave):
@@ -213,6 +228,7 @@ class VocabularyEmbedding(nn.Module):
         self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
 
     def forward(self, tokens):
+        refuse_unknown(tokens, sum(self.weight.cut_sizes))
         ### BEGIN SOLUTION
         place = tokens - self.first
         mine = (place >= 0) & (place < len(self.weight))
@@ -232,9 +248,10 @@ def split_cross_entropy(
     vocabulary  the number of tokens over all ranks
     Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
-    Equals   F.cross_entropy of all logits
+    Equals   F.cross_entropy of all logits; targets of -100 are left out, before the solution
     Cost     forward: all-reduces of at most three numbers per target; backward: nothing
-    Raises   ValueError if this rank's logits are not its part of the vocabulary
+    Raises   ValueError if this rank's logits are not its part of the vocabulary; IndexError on
+             every rank if a target is not in the vocabulary
     """
     sizes, rank = part_sizes(vocabulary, dist.get_world_size(group)), dist.get_rank(group)
     first = sum(sizes[:rank])  # this rank's first token
@@ -243,6 +260,10 @@ def split_cross_entropy(
             f"of {vocabulary} tokens, rank {rank} has {sizes[rank]}, but there are "
             f"{logits.shape[-1]} logits: say with vocabulary= how many tokens there are in all"
         )
+    counts = targets != IGNORED
+    if not counts.all():
+        logits, targets = logits[counts], targets[counts]
+    refuse_unknown(targets, vocabulary)
     ### BEGIN SOLUTION
     highest = logits.detach().amax(-1)
     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
@@ -302,21 +323,42 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
     mlp[second] = RowLinear(mlp[second], group, leave=leave)
 
 
+def sum_of_squares(x) -> Tensor:
+    """Return the sum of x's squares, in float32 at least: in float16, that of 300 is infinite."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return torch.linalg.vector_norm(x, dtype=dtype).square()
+
+
+def need_finite(norm) -> Tensor:
+    """Return the norm of all gradients; raise RuntimeError if it is infinite or nan.
+
+    All ranks have the same norm, so all of them raise, or none.
+    """
+    if not norm.isfinite():
+        raise RuntimeError(
+            f"the norm of all gradients is {norm.item()}: clipping would make them 0 or nan. Leave "
+            "out this step, on all ranks"
+        )
+    return norm
+
+
 def gradient_norm(model, group=None) -> Tensor:
     """Exercise {{gradient_norm}}. Return the norm of the whole model's gradient on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
     cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
 
-    Returns  one number, of the parameters' dtype (model_in_parts.py handles shared parts)
+    Returns  one number, in float64 for float64 parameters, else in float32. It is infinite or nan
+             if a gradient is so (model_in_parts.py handles shared parts)
     Equals  the norm that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """
     ### BEGIN SOLUTION
-    sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+    dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+    sums = {is_cut: torch.zeros((), dtype=dtype) for is_cut in (True, False)}
     for p in model.parameters():
         if p.grad is not None:
-            sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+            sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
     return (summed(sums[True], group) + sums[False]).sqrt()
     ### END SOLUTION
 

@@ -17,6 +17,7 @@ from pipeline_parallel import (
     sum_tied,
 )
 from placed_pipelines import PlacementPipeline, SplitStage, stages_here
+from tensor_parallel import need_finite
 from torch import nn
 from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
 from zero_bubbles import SCHEDULES, rows_and_stages
@@ -173,11 +174,11 @@ class DataParallelPipeline:
         self.row = rows[rank]
         for stage, number in zip(here, stages[rank]):
             stage.replica, stage.number = self.replica, number
+        width = self.model.places.weight.shape[1]
+        self.pipeline = PlacementPipeline(here, mean_loss, width, stages, group=self.line)
         for stage in here:
             if stage.number == 0:
                 need_something_to_train(stage.piece)
-        width = self.model.places.weight.shape[1]
-        self.pipeline = PlacementPipeline(here, mean_loss, width, stages, group=self.line)
         self.pieces = [stage.piece for stage in here]
         trained = [p for piece in self.pieces for p in piece.parameters() if p.requires_grad]
         self.trained = list(dict.fromkeys(trained))
@@ -261,12 +262,13 @@ def clip(parts, most, groups) -> float:
     parts   [(a gradient, how much its numbers count in the norm: one number, or one for each)]
     groups  squares are summed over one group after another: over the stages, over the shards
     Cost    an all-reduce of one number in each group
-    Equals  torch's clip_grad_norm_, which also adds 1e-6 to the norm
+    Equals  torch's clip_grad_norm_ with error_if_nonfinite=True, which also adds 1e-6 to the norm
+    Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
     """
-    squares = sum(((gradient**2) * counts).sum() for gradient, counts in parts)
+    squares = sum((gradient.double() ** 2 * counts).sum() for gradient, counts in parts)
     for group in groups:
         dist.all_reduce(squares, group=group)
-    norm = squares.sqrt()
+    norm = need_finite(squares.sqrt())
     for gradient, _ in parts:
         gradient *= (most / (norm + 1e-6)).clamp(max=1.0)
     return norm.item()

@@ -281,19 +281,23 @@ class Pipeline:
 
     stages  this rank's stages, one per chunk
     width   messages have the shape (samples, context, width), forward and backward
-    dtype   the dtype of messages: that of the stages' weights
     around  around(action) is a context in which each action computes, and nothing else: waiting,
             receiving and sending are outside. It can measure the action, for example
     waits   whether to wait for a send at once, and not at the end of the step
+    dtype   the dtype of messages; by default that of the stages' weights. Under torch.autocast,
+            what a stage returns may have another one
+    Raises  ValueError if ranks differ in the dtype of messages
     Cost    per micro-batch and boundary one message forward and one back, of its activations
     """
 
-    def __init__(self, stages, loss_of, width, group=None, around=no_context, waits=False):
+    def __init__(
+        self, stages, loss_of, width, group=None, around=no_context, waits=False, dtype=None
+    ):
         self.stages, self.loss_of, self.width = stages, loss_of, width
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
-        self.dtype = dtype_of(stages)
+        self.dtype = need_one_dtype(dtype or dtype_of(stages), group)
         self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
@@ -400,17 +404,34 @@ class Pipeline:
         ### END SOLUTION
 
     def send(self, x, action):
-        """Send the result of an action; the tensor is kept until it has left."""
+        """Send the result of an action; the tensor is kept until it has left.
+
+        Raises  ValueError if the next stage, in `receive`, makes room for another shape or dtype
+        """
         peer = (self.rank + (1 if action.kind == "F" else -1)) % self.ranks
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line(action, sending=True)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
         else:
             self.under_way.append((request, x))
+
+    def refuse_other(self, x, action):
+        """Raise ValueError if x has another shape or dtype than the messages of its micro-batch.
+
+        A message is bytes alone: two bfloat16 numbers would be read as one float32.
+        """
+        shape = (*self.inputs[action.microbatch].shape, self.width)
+        if (x.shape, x.dtype) != (shape, self.dtype):
+            raise ValueError(
+                f"{action} has computed {x.dtype}, {tuple(x.shape)}, but messages are {self.dtype},"
+                f" {shape}: let the stage return such a tensor, or give the pipelines of all ranks "
+                "another `width` or `dtype`, as under torch.autocast"
+            )
 
 
 def need_something_to_train(piece):
@@ -426,6 +447,18 @@ def dtype_of(stages) -> torch.dtype:
     """Return the dtype of some stages' weights, or torch's default one if they have none."""
     weights = (p for stage in stages for p in stage.piece.parameters())
     return next((p.dtype for p in weights), torch.get_default_dtype())
+
+
+def need_one_dtype(dtype, group=None) -> torch.dtype:
+    """Return the dtype; raise ValueError on all ranks if they differ in it."""
+    found = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, dtype, group=group)
+    if len(set(found)) > 1:
+        raise ValueError(
+            f"messages would be {', '.join(map(str, found))} on these ranks: give the pipelines of "
+            "all ranks the same `dtype`"
+        )
+    return dtype
 
 
 def lines_of(group=None) -> dict:

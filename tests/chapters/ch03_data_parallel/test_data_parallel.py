@@ -4,16 +4,18 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import load_solved_lab, need_close
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from pedagogy_lib import launch, measure
+from pedagogy_lib import RankError, launch, measure
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
 
 SIMPLE, VISUALIZER = load_solved_lab("simple_ddp"), load_solved_lab("gradient_sync_visualizer")
 DATA_PARALLEL, MODELS = load_solved_lab("data_parallel"), load_solved_lab("language_model")
-SERVER = load_solved_lab("parameter_server")
+SERVER, COUNTED = load_solved_lab("parameter_server"), load_solved_lab("counted_over_ranks")
+ACCUMULATION = load_solved_lab("gradient_accumulation")
 
 
 def make_model():
@@ -185,3 +187,51 @@ def test_a_server_of_a_model_in_bfloat16(serve, updates):
     before = torch.nn.Linear(2, 1).bfloat16().bias.item()
     after = launch(serve_in_bfloat16, serve, world_size=2, device="cpu").values[0]
     assert after == pytest.approx(before - 0.5 * updates, rel=0.05)
+
+
+def two_backwards(finish_between):
+    ddp = DATA_PARALLEL.DDP(nn.Linear(2, 1).double())
+    for _ in range(2):
+        ddp(torch.ones(1, 2).double()).sum().backward()
+        if finish_between:
+            ddp.finish()
+    ddp.finish()
+    return ddp.model.weight.grad.tolist()
+
+
+def test_a_second_backward_before_finish_is_refused_on_all_ranks():
+    with pytest.raises(RankError, match="call finish"):
+        launch(two_backwards, False, world_size=2)
+    assert launch(two_backwards, True, world_size=2).values == [[[2.0, 2.0]]] * 2
+
+
+def count_with_another_default_device(way):
+    """Use a lab's function with a model on the CPU, while new tensors would lie somewhere else.
+
+    Returns the devices of the tensors that were summed over the ranks.
+    """
+    devices, all_reduce = set(), dist.all_reduce
+
+    def note_device(x, *args, **kwargs):
+        devices.add(x.device.type)
+        return all_reduce(x, *args, **kwargs)
+
+    dist.all_reduce = note_device
+    if way == "backward_tokens":
+        model = nn.Sequential(nn.Embedding(3, 2), nn.Linear(2, 3)).double()
+        model = DistributedDataParallel(model)
+        words = torch.tensor([[dist.get_rank(), 2]])
+        torch.set_default_device("meta")
+        COUNTED.backward_tokens(model, [(words, words)])
+    else:
+        model = nn.Linear(2, 1).double()
+        model(torch.ones(1, 2).double()).sum().backward()
+        torch.set_default_device("meta")
+        ACCUMULATION.average_over_ranks(model, dist.get_rank() + 1)
+    return devices
+
+
+@pytest.mark.parametrize("way", ["backward_tokens", "average_over_ranks"])
+def test_a_count_lies_where_the_gradients_lie(way):
+    run = launch(count_with_another_default_device, way, world_size=2, device="cpu")
+    assert run.values == [{"cpu"}, {"cpu"}]

@@ -104,6 +104,39 @@ def test_a_wrong_number_is_found_in_its_step(what, found, after):
         assert values == [{"what": found, "ranks": [rank], "steps": 1}] * 3
 
 
+def losses_of(data, fault):
+    training, differing = FINDING.Training(data, fault), []
+    for _ in range(fault.after + 4):
+        training.step()
+        differing.append(FINDING.differing_replicas(training.model))
+    return training.losses, differing
+
+
+def test_the_flipped_bit_belongs_to_a_weight_that_counts():
+    """With the course's images, of which some pixels are always black."""
+    data = load_solved_lab("gradient_accumulation").digits()
+
+    def losses_with(what, *where):
+        fault = FINDING.Fault(what, 2, 5, *where)
+        return launch_on_cpu(losses_of, data, fault, world_size=3).values
+
+    undisturbed, flipped = losses_with("nothing"), losses_with("wrong weights")
+    assert flipped[2][0][:6] == undisturbed[2][0][:6]  # a loss is computed before the update
+    assert all(a != b for a, b in zip(flipped[2][0][6:], undisturbed[2][0][6:]))
+    assert flipped[0][1][4:6] == [[], [2]]
+    black = losses_with("wrong weights", 30, 0)  # even the highest bit of such a weight is unseen
+    assert [value[0] for value in black] == [value[0] for value in undisturbed]
+    assert black[0][1][5:] == [[2]] * 4
+
+
+def test_a_bit_is_flipped_in_any_dtype():
+    for dtype, integer in ((torch.float32, torch.int32), (torch.float64, torch.int64)):
+        weights = torch.ones(4, 64, dtype=dtype, requires_grad=True)
+        FINDING.flip_a_bit(weights, bit=3)
+        changed = weights.detach().view(integer) ^ torch.ones(4, 64, dtype=dtype).view(integer)
+        assert changed.nonzero().tolist() == [[2, 28]] and changed.sum() == 8
+
+
 def test_a_slow_rank_is_named_within_ten_steps():
     fault = FINDING.Fault("slow", 2, 12)
     values = launch_on_cpu(look_after_each_step, data(), fault, world_size=4).values

@@ -177,6 +177,45 @@ def test_each_rank_holds_two_steps_of_two_ranks(n, shift):
         assert held == {(o, step): 10.0 * step + o for o in owners for step in (2, 3)}
 
 
+class BareTraining:
+    """What restore() uses of a training."""
+
+    def state(self):
+        return torch.zeros(1)
+
+    def load_state(self, step, state):
+        self.loaded = step, state.item()
+
+    def gather_weights(self):
+        pass
+
+
+def count_batches(n, shift):
+    """The messages of each batch that exchange() and restore() start, and what was restored."""
+    batches, start = [], dist.batch_isend_irecv
+
+    def start_and_note(messages):
+        batches.append(sorted(message.op.__name__ for message in messages))
+        return start(messages)
+
+    dist.batch_isend_irecv = start_and_note
+    copies, training = COPIES.Copies(dist.get_rank(), n, shift), BareTraining()
+    copies.exchange(1, torch.tensor([10.0 + copies.rank]))
+    if copies.rank == 1:
+        copies.held.clear()
+    COPIES.restore(training, copies)
+    dist.batch_isend_irecv = start
+    return batches, training.loaded
+
+
+def test_messages_both_ways_are_one_batch():
+    """Over NCCL, two ranks that send to each other without a batch may wait forever."""
+    values = launch_on_cpu(count_batches, 3, 1, world_size=3).values
+    both = ["irecv", "isend"]
+    assert [batches for batches, _ in values] == [[both], [both, ["irecv"]], [both, ["isend"]]]
+    assert [loaded for _, loaded in values] == [(1, 10.0), (1, 11.0), (1, 12.0)]
+
+
 def shards_of(data, n):
     training = COPIES.ShardedTraining(dist.get_rank(), n, data)
     before = torch.nn.utils.parameters_to_vector(training.model.parameters()).detach().clone()

@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from helpers import ROOT
+from helpers import load_solved_lab
 
-from coursekit.labs import Lab
-from pedagogy_lib import close
+from pedagogy_lib import close, launch
 
-PATHS = {name: ROOT / "solutions" / "labs" / f"{name}.py"
-         for name in ("small_states", "matrix_optimizers")}  # fmt: skip
-SMALL, MATRIX = (Lab(name, path, path) for name, path in PATHS.items())
+SMALL, MATRIX, MODELS = map(
+    load_solved_lab, ("small_states", "matrix_optimizers", "language_model")
+)
 
 
 def weights(steps, make_optimizer):
@@ -52,3 +51,58 @@ def test_newton_and_schulz_leave_the_directions():
     off_diagonal = found - torch.diag(found.diag())
     assert close(off_diagonal, torch.zeros_like(off_diagonal))
     assert ((found.diag() > 0.5) & (found.diag() < 1.5)).all()
+
+
+def test_replicas_that_round_by_chance_stay_equal():
+    """Ranks draw different numbers, as dropout wants it; the rounding must not."""
+    text = MODELS.standard_library(5_000)
+    for who in SMALL.STREAMS:
+        run = launch(SMALL.train_replicas, who, text, 3, 2e-3, world_size=2, device="cpu")
+        share, gap = run.values[1]
+        if who == "each rank draws its own numbers":
+            assert share > 0.1
+            assert gap > 0
+        else:
+            assert share == gap == 0, who
+
+
+def step_and_draw(seed):
+    torch.manual_seed(seed)
+    p = torch.nn.Parameter(torch.ones(1000, dtype=torch.bfloat16))
+    optimizer = SMALL.WAYS["all bfloat16, stochastic"].optimizer([p], 1e-3)
+    for _ in range(2):
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+    return p.detach(), torch.rand(3)
+
+
+def test_rounding_draws_nothing_from_the_rank_s_own_numbers():
+    (one, then), (other, otherwise) = step_and_draw(1), step_and_draw(2)
+    torch.manual_seed(1)
+    assert torch.equal(one, other)
+    assert torch.equal(then, torch.rand(3))
+    assert not torch.equal(then, otherwise)
+
+
+# ---- Queries, keys and values for Muon ------------------------------------------------------
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_separate_matrices_compute_what_the_fused_one_does(kv_heads):
+    torch.manual_seed(0)
+    model = MODELS.Transformer(16, layers=2, heads=4, kv_heads=kv_heads).double()
+    letters = torch.randint(128, (2, 5))
+    wanted, numbers = model(letters), sum(p.numel() for p in model.parameters())
+    split = MATRIX.split_attention(model)
+    assert close(split(letters), wanted)
+    assert sum(p.numel() for p in split.parameters()) == numbers
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="older versions of torch have none")
+def test_muon_takes_no_fused_matrix():
+    model = MODELS.Transformer(16, layers=1)
+    with pytest.raises(ValueError, match=r"three matrices in one: split_attention\(model\)"):
+        MATRIX.MuonAndAdam(model, 0.1)
+    muon, _ = MATRIX.MuonAndAdam(MATRIX.split_attention(model), 0.1).both
+    shapes = [tuple(p.shape) for group in muon.param_groups for p in group["params"]]
+    assert shapes == [(16, 16)] * 4 + [(64, 16), (16, 64)]

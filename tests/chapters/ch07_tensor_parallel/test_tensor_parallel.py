@@ -190,6 +190,69 @@ def test_a_shared_head_counts_once_in_the_norm(n):
         assert (of_each_rank > 1.01 * wanted) == (n > 1)
 
 
+def norms_of_float16() -> list[float]:
+    """Gradients of 300 in float16, of norm 900 on rank 0 and 1,200 on rank 1; both have one 800."""
+    parts = torch.full((9 + 7 * dist.get_rank(),), 300.0), torch.full((1,), 800.0)
+    model = torch.nn.ParameterList(torch.zeros_like(part).half() for part in parts)
+    model[0].cut_dim = 0
+    for p, part in zip(model, parts):
+        p.grad = part.half()
+    return [find(model).item() for find in (TENSOR.gradient_norm, IN_PARTS.norm_with_copies)]
+
+
+def test_the_norm_of_float16_gradients_is_finite():
+    assert launch(norms_of_float16, world_size=2, device="cpu").values == [[1700.0, 1700.0]] * 2
+
+
+# ---- Targets that are left out, and tokens that do not exist ------------------------------------
+
+
+def compare_losses(targets) -> list[float]:
+    """The loss and its gradient, ours and PyTorch's; the gradient is this rank's part."""
+    torch.manual_seed(0)
+    whole = torch.randn(*targets.shape, 10, dtype=torch.float64, requires_grad=True)
+    sizes = TENSOR.part_sizes(10, dist.get_world_size())
+    part = whole.detach().split(sizes, -1)[dist.get_rank()].requires_grad_()
+    ours = TENSOR.split_cross_entropy(part, targets, vocabulary=10)
+    theirs = torch.nn.functional.cross_entropy(whole.flatten(0, -2), targets.flatten())
+    (2 * ours).backward()
+    (2 * theirs).backward()
+    wanted = whole.grad.split(sizes, -1)[dist.get_rank()]
+    return [torch.stack([ours, theirs]).tolist(), (part.grad - wanted).abs().max().item()]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_targets_of_minus_100_are_left_out_of_the_split_loss(n):
+    targets = torch.tensor([[3, -100, 9], [-100, 0, -100]])
+    for (ours, theirs), gap in launch(compare_losses, targets, world_size=n, device="cpu").values:
+        assert close(ours, theirs) and gap < 1e-12
+
+
+def test_without_any_target_the_split_loss_is_not_a_number_as_in_one_process():
+    targets = torch.full((2, 3), -100)
+    for losses, _ in launch(compare_losses, targets, world_size=2, device="cpu").values:
+        assert losses[0] != losses[0] and losses[1] != losses[1]
+
+
+def refusals_of(tokens) -> list[str]:
+    """What the loss and the embedding say to tokens; afterwards, the ranks still are in step."""
+    layer = TENSOR.VocabularyEmbedding(torch.nn.Embedding(10, 4))
+    logits = torch.zeros(len(tokens), TENSOR.part_sizes(10, 2)[dist.get_rank()])
+    said = []
+    for refuse in (layer, lambda targets: TENSOR.split_cross_entropy(logits, targets, None, 10)):
+        with pytest.raises(IndexError) as caught:
+            refuse(tokens)
+        said.append(str(caught.value))
+        dist.barrier()
+    return said
+
+
+@pytest.mark.parametrize("token", [10, 500, -1])
+def test_a_token_outside_of_the_vocabulary_is_refused_on_every_rank(token):
+    for said in launch(refusals_of, torch.tensor([3, token]), world_size=2, device="cpu").values:
+        assert said[0] == said[1] and "but a vocabulary of 10 has 0 to 9" in said[0]
+
+
 # ---- Randomness ---------------------------------------------------------------------------------
 
 

@@ -1,6 +1,10 @@
 """Tensor parallel × ZeRO: each pair of features equals one process in all stages, or is refused."""
 
+from types import SimpleNamespace
+
 import pytest
+import torch
+import torch.distributed as dist
 from helpers import load_solved_lab
 
 from pedagogy_lib import launch
@@ -9,7 +13,7 @@ from pedagogy_lib.basics.closeness import relative_gap, rounding
 STEPS = 2
 
 
-ALONE = load_solved_lab("tensor_zero_alone")
+ALONE, ENGINE = load_solved_lab("tensor_zero_alone"), load_solved_lab("tensor_zero")
 PAIRS = ALONE.pairs()
 SOME = [pair for pair in PAIRS if len(pair) != 2]  # each by itself, and all together
 DEEP = pytest.mark.deep
@@ -83,3 +87,29 @@ def test_what_is_refused(what, sentence):
     n, *tried = ALONE.REFUSED[what]
     for said in launch(ALONE.refusal, *tried, world_size=n, device="cpu").values:
         assert " ".join(said.split()).startswith(f"* {sentence}")
+
+
+def clip_float16(limit, broken=0.0):
+    """Clip gradients of 300 and 400 in float16, one on each rank; return the rank's afterwards."""
+    rank = dist.get_rank()
+    gradient = torch.tensor([(300.0, 400.0)[rank], broken if rank else 0.0]).half()
+    unit = SimpleNamespace(shard=SimpleNamespace(grad=gradient))
+    plan = SimpleNamespace(norm=limit, tp=2)
+    engine = SimpleNamespace(units=[unit], whole=[torch.tensor([False, False])], plan=plan)
+    try:
+        ENGINE.TensorZero.clip(engine)
+    except RuntimeError as error:
+        return [*gradient.tolist(), str(error)]
+    return gradient.tolist()
+
+
+def test_float16_gradients_are_clipped_by_their_true_norm():
+    assert launch(clip_float16, 1000, world_size=2, device="cpu").values == [[300, 0], [400, 0]]
+    assert launch(clip_float16, 100, world_size=2, device="cpu").values == [[60, 0], [80, 0]]
+
+
+@pytest.mark.parametrize("broken", [float("inf"), float("nan")])
+def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_changes(broken):
+    first, second = launch(clip_float16, 100, broken, world_size=2, device="cpu").values
+    assert first[:2] == [300, 0] and second[0] == 400
+    assert first[2] == second[2] and f"norm of all gradients is {broken}" in first[2]

@@ -166,3 +166,34 @@ def test_a_model_that_looks_both_ways_cannot_be_sliced(run):
     for one, two in [found["both ways"] for found in run.values]:
         assert one <= rounding()
         assert two > 1e-3
+
+
+# ---- Weights that have no part in a micro-batch -------------------------------------------------
+
+
+class OneOfTwo(torch.nn.Module):
+    """Multiplies by one weight where the input is positive, and by the other elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = (torch.nn.Parameter(torch.tensor([w])) for w in (2.0, 3.0))
+
+    def forward(self, x):
+        return x * (self.up if x.item() > 0 else self.down)
+
+
+def run_alone(stage, *inputs):
+    for i, x in enumerate(inputs):
+        stage.forward(i, torch.tensor([x]))
+        stage.backward(i, torch.ones(1))
+    return {name: weight.item() for name, weight in newest(stage).items()}
+
+
+def test_a_weight_without_a_part_in_the_micro_batch_stays_the_same():
+    assert run_alone(DREAM.StashingStage(OneOfTwo(), lr=0.5), 1.0) == {"up": 1.5, "down": 3.0}
+    assert run_alone(DREAM.StashingStage(OneOfTwo(), lr=0.5), 1.0, -4.0) == {"up": 1.5, "down": 5.0}
+
+
+def test_a_later_micro_batch_without_a_gradient_loses_no_earlier_one():
+    two = DREAM.TwoVersionsStage(OneOfTwo(), lr=0.5, every=2)
+    assert run_alone(two, 1.0, -4.0) == {"up": 1.75, "down": 4.0}

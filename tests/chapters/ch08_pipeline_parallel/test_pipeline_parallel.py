@@ -4,6 +4,7 @@ For each number of ranks there is one launch, in which everything is tried.
 """
 
 import contextlib
+import functools
 import itertools
 
 import pytest
@@ -14,10 +15,12 @@ from selection import parametrize
 
 from pedagogy_lib import launch, measure, throttle
 from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.basics.errors import RankError
 
 PIPES, SCHEDULES, MODELS, ENGINES = map(
     load_solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
 )
+PLACED, DREAM = map(load_solved_lab, ("placed_pipelines", "pipedream"))
 SAMPLES, CONTEXT, STEPS = 9, 8, 5
 SIZES = {"width": 16, "layers": 6, "heads": 2, "context": CONTEXT}  # 8 layers with both ends
 WAYS = {  # schedule, pieces of a rank, how a stage is made
@@ -303,6 +306,65 @@ def step_in_bfloat16():
 def test_what_travels_has_the_dtype_of_the_weights():
     first, second = launch(step_in_bfloat16, world_size=2, device="cpu").values
     assert first == {torch.int64} and second == {torch.bfloat16}
+
+
+def pieces_cut_at_a_linear_layer(first_width=4, dtypes=(torch.float32, torch.float32)):
+    """Two stages; under autocast, the first one returns bfloat16, although its weights are not."""
+    torch.manual_seed(0)
+    first = torch.nn.Sequential(torch.nn.Embedding(7, 4), torch.nn.Linear(4, first_width))
+    second = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 5))
+    return first.to(dtypes[0]), second.to(dtypes[1])
+
+
+def loss_in_float32(logits, targets):
+    return MODELS.mean_loss(logits.float(), targets)
+
+
+def step_of_two(kind, autocast, first_width=4, dtypes=(torch.float32, torch.float32), **options):
+    """Run a batch on two ranks and in one process; return how far loss and gradients are apart."""
+    pieces = pieces_cut_at_a_linear_layer(first_width, dtypes)
+    stages = [PIPES.Stage(pieces[dist.get_rank()])]
+    more = [[[0], [1]]] * (kind.__name__ in ("PlacementPipeline", "PairedPipeline"))
+    pipeline = kind(stages, loss_in_float32, 4, *more, **options)
+    tokens, targets = (torch.randint(0, high, (4, 3)) for high in (7, 5))
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 2))
+    alone = pieces_cut_at_a_linear_layer(first_width, dtypes)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        ours = pipeline.step(row, tokens.tensor_split(2), targets.tensor_split(2))
+        for x, y in zip(tokens.tensor_split(2), targets.tensor_split(2)):
+            loss = loss_in_float32(alone[1](alone[0](x)), y) / 2
+            loss.backward()
+            ours -= loss.item() * (dist.get_rank() == 1)
+    pairs = zip(pieces[dist.get_rank()].parameters(), alone[dist.get_rank()].parameters())
+    return [abs(ours), *(relative_gap(p.grad, q.grad) for p, q in pairs)]
+
+
+KINDS = [PIPES.Pipeline, ENGINES.EagerPipeline, DREAM.AsynchronousPipeline,
+         PLACED.PlacementPipeline, PLACED.PairedPipeline]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_another_dtype_or_shape_is_refused_and_never_misread(kind):
+    said = r"F0 has computed torch\.bfloat16, \(2, 3, 4\), but messages are torch\.float32, "
+    with pytest.raises(RankError, match=said):
+        launch(step_of_two, kind, True, world_size=2, device="cpu")
+    if kind is PIPES.Pipeline:
+        with pytest.raises(RankError, match=r"\(2, 3, 2\), but messages are .*, \(2, 3, 4\)"):
+            launch(step_of_two, kind, False, 2, world_size=2, device="cpu")
+
+
+def test_under_autocast_messages_of_its_dtype_give_the_gradients_of_one_process():
+    work = functools.partial(step_of_two, dtype=torch.bfloat16)
+    for gaps in launch(work, PIPES.Pipeline, True, world_size=2, device="cpu").values:
+        assert max(gaps) < 1e-6
+
+
+def test_ranks_whose_weights_differ_in_dtype_are_told_so_on_each_of_them():
+    with pytest.raises(RankError, match=r"all 2 ranks .*bfloat16, torch\.float32 on these ranks"):
+        launch(
+            step_of_two, PIPES.Pipeline, False, 4, (torch.bfloat16, torch.float32),
+            world_size=2, device="cpu",
+        )  # fmt: skip
 
 
 # ---- Messages and bytes -------------------------------------------------------------------------

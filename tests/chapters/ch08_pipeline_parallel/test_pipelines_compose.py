@@ -1,6 +1,8 @@
 """A pipeline with each other feature of a training: equal to one process, or refused in words."""
 
 import pytest
+import torch
+import torch.distributed as dist
 from helpers import load_solved_lab
 from selection import parametrize
 
@@ -110,3 +112,27 @@ def test_how_often_replicas_reduce(zero):
 def test_a_schedule_that_trains_two_copies_is_refused():
     with pytest.raises(ValueError, match=r"^DualPipe is none of 1F1B, .*: take one of these"):
         COMPOSED.refuse(Plan("DualPipe"))
+
+
+def clip_float16(limit, broken=0.0):
+    """Clip gradients of 300 and 400 in float16, one on each rank; return the rank's afterwards."""
+    rank = dist.get_rank()
+    gradient = torch.tensor([(300.0, 400.0)[rank], broken if rank else 0.0]).half()
+    try:
+        norm = COMPOSED.clip([(gradient, 1.0)], limit, [None])
+    except RuntimeError as error:
+        norm = str(error)
+    return [*gradient.tolist(), norm]
+
+
+def test_float16_gradients_are_clipped_by_their_true_norm():
+    for limit, clipped in ((1000, (300, 400)), (100, (60, 80))):
+        found = launch(clip_float16, limit, world_size=2, device="cpu").values
+        assert found == [[gradient, 0, 500] for gradient in clipped]
+
+
+@pytest.mark.parametrize("broken", [float("inf"), float("nan")])
+def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_changes(broken):
+    first, second = launch(clip_float16, 100, broken, world_size=2, device="cpu").values
+    assert first[:2] == [300, 0] and second[0] == 400
+    assert first[2] == second[2] and f"norm of all gradients is {broken}" in first[2]

@@ -38,12 +38,29 @@ def test_megatron_command_line():
         "--micro-batch-size 1 --global-batch-size 512 --sequence-parallel "
         "--use-distributed-optimizer --num-layers-per-virtual-pipeline-stage 5 "
         "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1 "
+        "--overlap-grad-reduce --overlap-param-gather "
         "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 "
         "--seq-length 8192 --max-position-embeddings 8192 --vocab-size 128256 "
         "--position-embedding-type rope --group-query-attention --num-query-groups 8 --swiglu "
         "--normalization RMSNorm --disable-bias-linear --attention-dropout 0 --hidden-dropout 0 "
         "--untie-embeddings-and-output-weights --bf16 --train-iters 100"
     )
+
+
+@pytest.mark.parametrize(
+    ("plan", "wanted"),
+    [
+        (Plan(dp=8, tp=8), {"--overlap-grad-reduce"}),
+        (Plan(dp=8, tp=8, zero=1), {"--overlap-grad-reduce", "--overlap-param-gather"}),
+        (Plan(tp=8, pp=8), set()),  # no copies
+        (Plan(dp=64, zero=3), set()),  # Megatron-FSDP overlaps by itself
+    ],
+    ids=str,
+)
+def test_megatron_hides_along_dp_what_the_planner_assumes(plan, wanted):
+    """arguments.py: both are off by default, and the second one needs the first, and ZeRO."""
+    found = OPTIONS.parse_command_line(WRITERS.megatron(plan, job()).text)
+    assert {name for name in found if "overlap" in name} == wanted
 
 
 def test_megatron_of_the_gpt_family():

@@ -155,6 +155,33 @@ def test_rows_that_contradict_themselves(runs_lab):
     assert all(twin[column] == value for column, value in swapped.items())
 
 
+def test_published_rates_have_their_documented_unit(runs_lab):
+    """Model FLOPs per second are the stated share of the peak, in TFLOP/s of a GPU."""
+    rows = [row for row in runs_lab.csv.DictReader(runs_lab.RUNS.open())
+            if row["tflops_gpu"] and row["mfu_pct"]]  # fmt: skip
+    assert len(rows) > 100
+    for row in rows:
+        stated = float(row["mfu_pct"]) / 100 * runs_lab.gpu_of(row).flops / 1e12
+        assert float(row["tflops_gpu"]) == pytest.approx(stated, rel=0.01), row["id"]
+
+
+def test_a_software_whose_runs_all_fitted_is_counted_for_its_false_alarms(
+    runs_lab, monkeypatch, capsys
+):
+    for other in set(runs_lab.STARTS) - {"FSDP"}:
+        monkeypatch.delitem(runs_lab.STARTS, other)
+    runs_lab.main()
+    assert capsys.readouterr().out.count("out of memory or not: right for 28.8%") == 2  # and of all
+
+
+def test_errors_of_an_engine_are_of_every_software(runs_lab, cost):
+    told = runs_lab.describe_errors(cost.Engine())
+    assert all(f"% with {name}" in told for name in runs_lab.STARTS)
+    runs = runs_lab.timed_runs("FSDP")
+    off = abs(runs_lab.predict_seconds(runs, cost.Engine()) / runs.seconds - 1)
+    assert f"{np.median(off):.0%} with FSDP" in told
+
+
 # ---- The planner ----------------------------------------------------------------------------
 
 
@@ -200,6 +227,31 @@ def test_what_cannot_be_planned_gets_one_sentence(arguments, sentence, planner):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("count", [12, 24, 80, 96])
+def test_a_default_batch_is_one_that_the_gpus_can_share(count, planner):
+    planned = planner.plan("llama-3-8b", f"{count}xH100")
+    assert planned.fits.any()
+    assert 2e6 < planned.job.batch * planned.job.shape.context < 8e6
+
+
+def test_a_batch_that_the_gpus_cannot_share_is_named_with_a_remedy(planner):
+    with pytest.raises(ValueError, match=r"12 GPUs with 512 samples .* with \d+ samples") as caught:
+        planner.plan("llama-3-8b", "12xH100", batch=512)
+    batch = int(re.findall(r"(\d+) samples", str(caught.value))[-1])
+    assert planner.plan("llama-3-8b", "12xH100", batch=batch).fits.any()
+
+
+def test_uneven_stages_are_refused_as_a_limit_of_this_planner(planner, cost, shapes):
+    job = cost.Job(shapes.model_named("llama-3-405b"), shapes.gpu_named("H100"), 2048)
+    told = str(planner.why_impossible(job, cost.Plan(64, 8, 16, zero=1)))
+    assert told == "stages do not divide the layers, and this planner makes equal ones only"
+
+
+def test_a_plan_in_words_has_its_chunks(planner, cost):
+    plan = cost.Plan(dp=2, tp=4, pp=4, chunks=5, zero=1)
+    assert planner.describe_plan(plan) == "dp 2 tp 4 pp 4, 5 chunks, ZeRO 1"
+
+
 def test_what_would_be_needed(planner):
     with pytest.raises(ValueError, match=r"(\d+) such GPUs would do") as caught:
         planner.plan("llama-3-405b", "8xH100", batch=256)
@@ -214,6 +266,11 @@ def test_on_the_command_line(capsys):
     assert "llama-70b with 70.6 billion parameters, on 64 GPUs" in told
     assert "GPU-hours" in told
     assert "too large for the memory" in told
+    by_software = " ".join(told.split())
+    assert "half are off by more than" in by_software
+    assert "with nanotron" in by_software
+    assert "equal stages alone, no experts, and 16 bits" in by_software
+    assert "The first one has cp 4, which no published run has tested" in by_software
     assert main(["plan", "--model", "llama-70b", "--gpus", "64xH999"]) == 2
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
 
@@ -227,6 +284,21 @@ def test_a_configuration_on_the_command_line(engine, capsys):
     assert "of the plans" in told
     assert main([*line, "--write", "horovod"]) == 2
     assert "no engine is called 'horovod'; known are Megatron-LM" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "batch", "words", "program"),
+    [
+        ("llama-3-8b", "8xH100", "512", "dp 4 pp 2", "num_stages=2"),
+        ("llama-3-70b", "64xH100", "512", "recomputed", "activation_checkpoint_interval=1"),
+    ],
+)
+def test_what_a_file_cannot_say_is_printed_below_it(model, gpus, batch, words, program, capsys):
+    line = ["plan", "--model", model, "--gpus", gpus, "--batch", batch, "--top", "1"]
+    assert main([*line, "--write", "deepspeed"]) == 0
+    told = capsys.readouterr().out
+    assert words in re.search(r"Number \d+ of the plans, for DeepSpeed: (.*)", told)[1]
+    assert program in told.rsplit("}", 1)[1]
 
 
 def test_answering_on_the_command_line(capsys):

@@ -1,0 +1,75 @@
+"""What a lab's docstring says it equals, it equals under odd but legal input, or it says no."""
+
+import re
+
+import collectives_twins
+import gradient_twins
+import pytest
+from helpers import ROOT
+from selection import parametrize
+from twins import EQUAL, Excluded
+
+from pedagogy_lib import launch
+
+TWINS = [*collectives_twins.TWINS, *gradient_twins.TWINS]
+LABS = sorted((ROOT / "chapters").glob("ch*/labs/*.py"))
+
+
+def check_outcomes(twin, names, n):
+    """Fail with every condition of which some rank has another outcome than the table."""
+    run = launch(twin.outcomes, names, world_size=n, device="cpu", timeout=120.0)
+    wrong = []
+    for name in names:
+        wanted = twin.conditions[name]
+        if isinstance(wanted, Excluded):
+            continue
+        for rank, outcomes in enumerate(run.values):
+            if wanted not in outcomes[name]:
+                wrong.append(f"{name}, rank {rank} of {n}: {outcomes[name]}")
+    assert not wrong, f"{twin} says that it is equal:\n" + "\n".join(wrong)
+
+
+@parametrize("twin", TWINS, quick=1, ids=str)
+def test_under_each_condition(twin):
+    check_outcomes(twin, list(twin.conditions), twin.sizes[0])
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=str)
+def test_on_ordinary_input(twin):
+    first = [name for name, wanted in twin.conditions.items() if wanted == EQUAL][:1]
+    check_outcomes(twin, first, twin.sizes[0])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("twin", TWINS, ids=str)
+def test_on_other_numbers_of_ranks(twin):
+    for n in twin.sizes[1:]:
+        check_outcomes(twin, list(twin.conditions), n)
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=str)
+def test_what_is_excluded_is_said_in_the_docstring(twin):
+    told = twin.docstring()
+    for wanted in twin.conditions.values():
+        assert not isinstance(wanted, Excluded) or wanted.words in told
+
+
+def test_every_function_that_says_equals_has_a_row():
+    named = {
+        f"{lab.stem}.{name}"
+        for lab in LABS
+        for name in functions_with_equals(lab.read_text())
+    }
+    assert named == {twin.name for twin in TWINS}
+
+
+def functions_with_equals(text) -> list[str]:
+    """Return the functions and classes whose docstring has a line `Equals  …`."""
+    import ast
+
+    return [
+        node.name
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and re.search(r"^ *Equals ", ast.get_docstring(node, clean=False) or "", re.MULTILINE)
+    ]
