@@ -17,7 +17,7 @@ from pedagogy_lib.basics.errors import WrongInput, need, need_course
 from pedagogy_lib.basics.source_lines import where_is
 from pedagogy_lib.basics.text_wrap import wrap
 from pedagogy_lib.basics.units import brief, format_count
-from pedagogy_lib.ranks.output import Progress
+from pedagogy_lib.ranks.output import ProgressLine
 
 from . import content
 from .answers.answer_limits import Endless, OutputCapture, watch_answer
@@ -101,7 +101,7 @@ def not_written(exercise, loaded) -> Verdict:
 
 def run_check(exercise, answer, title) -> Verdict:
     """Try an answer on all cases, capture what it prints, and return the verdict."""
-    found, progress = [], Progress()
+    found, progress = [], ProgressLine()
     try:
         with watch_answer(progress, is_here=not isinstance(answer, RemoteAnswer)) as printed:
             wrong = find_mistake(exercise, answer, found, progress)

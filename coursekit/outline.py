@@ -15,7 +15,7 @@ HEADING = re.compile(r"^### Exercise (\d+\.\d+) · (.+)$", re.MULTILINE)
 MINUTES = re.compile(r"It takes\*\*\s+about\s+(\d+)\s+minutes(?:,\s+and\s+(\d+)\s+more)?")
 
 
-class Part(NamedTuple):
+class NotebookPart(NamedTuple):
     """One notebook of the course.
 
     name       "03c"
@@ -44,7 +44,7 @@ def notebooks() -> dict[str, Path]:
     return {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
 
 
-def outline() -> list[Part]:
+def outline() -> list[NotebookPart]:
     """Return all parts that exist here.
 
     Raises  WrongInput if a file is not a notebook
@@ -52,13 +52,13 @@ def outline() -> list[Part]:
     return [part_of(name, path) for name, path in notebooks().items()]
 
 
-def part_of(name: str, path: Path) -> Part:
+def part_of(name: str, path: Path) -> NotebookPart:
     text = text_of(path)
     title, takes = TITLE.search(text), MINUTES.search(text)
     titles = {number: title.replace("`", "") for number, title in HEADING.findall(text)}
     reading, writing = takes.groups() if takes else (0, 0)
     exercises = {number: titles.get(number, "") for number in find_checks(text)}
-    return Part(name, title[1] if title else path.stem, path, exercises,
+    return NotebookPart(name, title[1] if title else path.stem, path, exercises,
                 int(reading), int(writing or 0))  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class OutputCapture(io.TextIOBase):
 def watch_answer(progress, is_here=True):
     """Capture an answer's output in the `OutputCapture` that this yields, and limit its time.
 
-    progress  a `Progress` that is updated when an answer runs for long
+    progress  a `ProgressLine` that is updated when an answer runs for long
     is_here   whether answers run in this process, so that an endless one has to be ended here
     Raises  Endless in an answer that does not end; Stopped at an interrupt
     """

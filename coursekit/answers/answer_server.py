@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pedagogy_lib.ranks.fork_server import frozen_imports
 from pedagogy_lib.ranks.fork_server_client import START_METHOD, take
-from pedagogy_lib.ranks.output import Progress
+from pedagogy_lib.ranks.output import ProgressLine
 from pedagogy_lib.ranks.preload_modules import PRELOAD, PRELOAD_WHEN_IDLE
 from pedagogy_lib.ranks.warm_fork_server import WarmForkServer
 
@@ -106,7 +106,7 @@ def serve(begin: dict, requests, replies):
         if START_METHOD == "fork":
             take(WarmForkServer())  # before any code of the answer is loaded
         answers = Answers(begin)
-        with watch_answer(Progress()) as printed:
+        with watch_answer(ProgressLine()) as printed:
             while data := receive_message(requests):
                 send(replies, answer_call(data, answers, printed))
     finally:

@@ -38,7 +38,7 @@ def tabulate(calls: Callable[[], Iterable[tuple]], beside=False):
     return mark
 
 
-class Table:
+class KnownValues:
     """A function of which only some values are known; the others raise a LookupError."""
 
     def __init__(self, name, entries):
@@ -71,14 +71,14 @@ class Tables:
             for sentence, values in written.get("mistakes", [])
         ]
 
-    def function(self, name, values) -> Table:
+    def function(self, name, values) -> KnownValues:
         keys = map(json.dumps, self.written["calls"])
-        return Table(name, {key: self.outcomes[at] for key, at in zip(keys, values)})
+        return KnownValues(name, {key: self.outcomes[at] for key, at in zip(keys, values)})
 
-    def find_table(self, name) -> Table:
+    def find_table(self, name) -> KnownValues:
         """Return the table of a function that was marked by `tabulate`."""
         entries = self.written.get("named", {}).get(name, ())
-        return Table(name, {json.dumps(args): self.outcomes[at] for args, at in entries})
+        return KnownValues(name, {json.dumps(args): self.outcomes[at] for args, at in entries})
 
 
 def tables_of(module_file: str) -> Tables:

@@ -11,7 +11,7 @@ from pedagogy_lib.basics.tables import Table
 from pedagogy_lib.basics.units import format_count
 
 from ..copies.working_copies import WORK
-from ..outline import Part
+from ..outline import NotebookPart
 
 IN_STEPS_OF, MANY = 5, 600  # minutes
 HOW_COUNTED = (
@@ -25,7 +25,7 @@ HOW_COUNTED = (
 class Stamp(NamedTuple):
     """A stamp of a part whose exercises have all passed; `day` is the last recorded one, or ""."""
 
-    part: Part
+    part: NotebookPart
     day: str
 
 
@@ -35,7 +35,7 @@ class CourseProgress:
     days  {number of an exercise that has passed: day}
     """
 
-    def __init__(self, parts: list[Part], days: dict[str, str]):
+    def __init__(self, parts: list[NotebookPart], days: dict[str, str]):
         self.parts, self.days = parts, days
         self.exercises = {number: part for part in parts for number in part.exercises}
         self.left = [number for number in self.exercises if number not in days]
@@ -62,7 +62,7 @@ class CourseProgress:
         of_all = f"{passed} of {format_count(len(self.exercises), 'exercise')} passed"
         return f"{of_all}, about {format_duration(minutes)} left"
 
-    def row_of(self, chapter: list[Part]) -> list[str]:
+    def row_of(self, chapter: list[NotebookPart]) -> list[str]:
         """Return a chapter's cells: its name, exercises passed, time left, stamps."""
         numbers = [number for part in chapter for number in part.exercises]
         passed = sum(number in self.days for number in numbers)
@@ -91,7 +91,7 @@ class CourseProgress:
             if part.exercises and part.exercises.keys() <= self.days.keys()
         ]
 
-    def minutes_left(self, chapter: list[Part]) -> float:
+    def minutes_left(self, chapter: list[NotebookPart]) -> float:
         """Return the minutes for exercises that have not passed and for parts still to read."""
         return sum(
             self.share_left([part]) * part.writing
@@ -99,22 +99,22 @@ class CourseProgress:
             for part in chapter
         )
 
-    def is_read(self, part: Part, chapter: list[Part]) -> bool:
+    def is_read(self, part: NotebookPart, chapter: list[NotebookPart]) -> bool:
         if part.exercises:
             return self.share_left([part]) < 1
         return self.share_left(chapter) == 0 and any(other.exercises for other in chapter)
 
-    def share_left(self, parts: list[Part]) -> float:
+    def share_left(self, parts: list[NotebookPart]) -> float:
         numbers = [number for part in parts for number in part.exercises]
         return sum(number not in self.days for number in numbers) / max(1, len(numbers))
 
 
-def name_of(chapter: list[Part]) -> str:
+def name_of(chapter: list[NotebookPart]) -> str:
     """Return a chapter's name: that of its first part or, in a handout, of the first one there."""
     return f"{chapter[0].chapter} · {chapter[0].title}"
 
 
-def title_of(number: str, part: Part) -> str:
+def title_of(number: str, part: NotebookPart) -> str:
     return f"exercise {number}" + f" · {part.exercises[number]}" * bool(part.exercises[number])
 
 
@@ -131,7 +131,7 @@ def format_day(day: str) -> str:
     return f"{date.fromisoformat(day):%d %b %Y}".lstrip("0") if day else ""
 
 
-def address_of(part: Part) -> str:
+def address_of(part: NotebookPart) -> str:
     """Return the relative path of a part's notebook: the learner's own copy if there is one."""
     copies = [Path.cwd() / part.path.name, COURSE / WORK / part.path.name]
     found = next((path for path in copies if path.exists()), part.path)

@@ -29,7 +29,7 @@ from pedagogy_lib.machines.machine import Machine  # noqa: E402
 SWITCH, OTHER_SWITCH = "switch", "other"
 
 
-class Network:
+class SwitchedNetwork:
     """The switch with its machines; the wishes are names of its methods."""
 
     def __init__(self, count, cards):
@@ -199,7 +199,7 @@ WISHES = ("whole", "state", "all_there", "watch", "take_history", "listen", "pat
 def main():
     control, count, cards = socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:4])
     try:
-        network = Network(count, cards)
+        network = SwitchedNetwork(count, cards)
         answer = {"ok": network.paths()}
     except Exception as error:
         network, answer = None, {"refused": str(error), "errno": getattr(error, "errno", None)}

@@ -22,14 +22,15 @@ MANY_EVENTS = 20_000  # in logs whose peaks are not computed yet
 _recorder = None
 
 
-def measure(label: str, memory: bool = True, wire: bool = True):
+def measure(label: str, memory: bool = True, wire: bool = True) -> "MeasureContext":
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
     The figures of all ranks are in `run[label]` afterwards: `.seconds[rank]`, `.sent_bytes[rank]`
-    and so on, and `.peak_bytes[rank]` is {kind: bytes, …, "total": bytes}, or None. Each kind has
-    its own peak, and "total" is the highest sum, so the kinds may add up to more. If a label is
-    used several times, bytes and seconds add up, and the highest peak counts. If a block contains
-    blocks of its own label, only the outermost counts.
+    and so on, and `.peak_bytes[rank]` is {kind: bytes, …, "total": bytes}, or None. Kinds are
+    parameters, gradients, optimizer_state, activations, communication and other. Each has its own
+    peak, and "total" is the highest sum, so the kinds may add up to more. If a label is used
+    several times, bytes and seconds add up, and the highest peak counts. If a block contains blocks
+    of its own label, only the outermost counts.
 
     memory   follow every tensor of this thread (10 to 100 µs per operation). `False` leaves that
              out, for blocks of very many small operations and for `torch.func` transforms, which do

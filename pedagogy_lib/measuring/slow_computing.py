@@ -46,7 +46,10 @@ class SlowProducts(OperatorMode):
 
 
 def paced(seconds=None):
-    """Return the `around=` of a pipeline that measures each action as "forward", "backward", ….
+    """Return a function that makes, for an action of a pipeline, a context that measures it.
+
+    The context takes the action, (letter, micro-batch, chunk), and measures its block as "forward",
+    "backward", …. The pipelines of chapter 08 enter it around each action (`around=`).
 
     seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
              action is computed, and the rest of these seconds is slept. This is emulated computing,

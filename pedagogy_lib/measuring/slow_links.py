@@ -66,14 +66,14 @@ def throttle(
             "throttle() takes a positive number of bytes per second, and a latency from 0 on"
         )
     _uses["links"] += 1
-    link = Link(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
+    link = RankLinks(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
     dist.barrier()
     with recorder.note_slowdown(link.text()), replace_calls(isend=link.isend, irecv=link.irecv):
         yield
         dist.barrier()
 
 
-class Link:
+class RankLinks:
     """The links of this rank to the network, and when each one is free in each direction.
 
     speeds  (bytes per second, latency in seconds) inside a node, and between nodes
@@ -145,6 +145,8 @@ class SlowRequest:
 
     until  a function that returns this time, by `time.perf_counter()`; called after the message has
            travelled
+
+    `wait` takes a `timeout` because callers may give one, and waits without a limit.
     """
 
     def __init__(self, work, until):

@@ -21,7 +21,8 @@ LEAST = 0.003  # the share of a bar that is still seen
 def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
     """Draw the seconds of a step as bars, one under the other, each divided by cause.
 
-    bars      {plan: {cause: seconds}}, the causes as in labs/cost_seconds.py; a "total" is ignored
+    bars      {plan: {cause: seconds}}; an unknown cause is refused with the list of all, and a
+              "total" is ignored
     measured  {plan: seconds} for some of the plans, drawn as a mark at each bar
     unit      the unit of the axis, "s" or "ms"
     Raises    LaunchError for an unknown cause, or if there is no bar

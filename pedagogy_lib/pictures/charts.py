@@ -40,7 +40,7 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=
     unknown = [what for what in predicted if what not in bars]
     need(not unknown, f"plot_bars() has no bars for what is predicted of {unknown}")
     figure, axes = new_figure(7.5, 3.2)
-    handles = draw_groups(axes, len(names), bars, predicted)
+    handles = draw_bar_groups(axes, len(names), bars, predicted)
     room = LETTERS // len(names)
     axes.set_xticks(range(len(names)), [wrap_name(name, room) for name in names])
     axes.set(ylabel=ylabel, xlabel=xlabel)
@@ -69,7 +69,7 @@ def need_lines(function, lines, length, fewest=1):
         )
 
 
-def draw_groups(axes, groups, bars, predicted) -> list:
+def draw_bar_groups(axes, groups, bars, predicted) -> list:
     """Draw each group's bars side by side, around whole numbers; return the legend's handles."""
     width, handles, outlines = BARS_WIDTH / len(bars), [], None
     for number, (what, values) in enumerate(bars.items()):

@@ -33,6 +33,7 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
               are in that chunk, 0 for nothing. A cell has a stripe for each of them. The digit
               after the point, less one, is the chunk's own number: 4.3 is rank 2's chunk 2,
               wherever it is
+    columns   grids beside each other
     Raises    LaunchError if the grids differ in their ranks, or have too many
     """
     check_values(list(pictures.values()))

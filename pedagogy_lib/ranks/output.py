@@ -72,7 +72,7 @@ class Output:
         return f"{first}\n… ({format_bytes(self.dropped)} left out) …\n{last}"
 
 
-class Progress:
+class ProgressLine:
     """A line that shows that a long launch is alive, and disappears when the launch ends."""
 
     def __init__(self):

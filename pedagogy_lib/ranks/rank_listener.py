@@ -10,7 +10,7 @@ import time
 from . import processes
 from .fork_server_client import Server
 from .messages import BEGUN, JOINED, RETURNED, UNPACKED
-from .output import Progress
+from .output import ProgressLine
 from .rank_handle import RankHandle
 from .refusals import reason
 
@@ -57,7 +57,7 @@ class RankListener:
         self.ranks: list[RankHandle] = []
         self.ended: list[RankHandle] = []  # perhaps after they have reported
         self.awaited = BEGUN  # the stage that ranks have to reach
-        self.progress = Progress()
+        self.progress = ProgressLine()
         self.is_to_stop = False  # set by another thread
 
     def open(self):

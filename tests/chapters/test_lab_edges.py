@@ -59,7 +59,7 @@ def compare_slices(kv_heads, frozen):
     mine = {id(p) for p in PIPELINES.parameters_of(pipeline)}
     pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), alone.parameters())
              if id(p) in mine]  # fmt: skip
-    assert all((p is None) == (q is None) for p, q in pairs)
+    assert not [(p, q) for p, q in pairs if (p is None) != (q is None)]
     return max(relative_gap(p, q) for p, q in pairs if p is not None)
 
 

@@ -34,12 +34,16 @@ def prose_of(source) -> str:
 
 
 @repeat_for_each("source", PARTS, STEM)
-def test_a_part_begins_with_a_picture_that_it_has_measured(source):
+def test_a_part_begins_with_a_picture(source):
     title, cover, *_ = cells_of(source)
     assert title.source.startswith("# ")
     alt, path = re.match(r"!\[([^\]]{40,})\]\((\S+)\)\n\n\*\w", cover.source).groups()
     assert "\n\n" not in alt
     assert (build.ROOT / "notebooks" / path).resolve() == build.cover_path(source)
+
+
+@repeat_for_each("source", PARTS, STEM)
+def test_the_first_picture_is_that_of_the_record(source):
     assert build.cover_path(source).exists(), "run `make build`"
     assert build.cover_path(source).read_bytes() == find_cover(read_record(source))
 
@@ -58,6 +62,8 @@ def test_a_part_ends_with_what_was_learnt(source):
     assert end.source.startswith("## What you have learnt")
     assert 3 <= end.source.count("\n* ") <= 5
     assert "**Next**: " in end.source or source == PARTS[-1]
+    has_exercises = bool(re.search(r"^### Exercise ", prose_of(source), re.MULTILINE))
+    assert ("**Your exercise" in end.source) == has_exercises, "name the exercises at the end"
 
 
 def test_the_template_of_a_part_is_one(tmp_path, monkeypatch):
@@ -73,11 +79,12 @@ def test_the_template_of_a_part_is_one(tmp_path, monkeypatch):
     build.cover_path(source).parent.mkdir(parents=True)
     build.cover_path(source).write_bytes(find_cover(record))
     for test in (
-        test_a_part_begins_with_a_picture_that_it_has_measured,
+        test_a_part_begins_with_a_picture,
+        test_the_first_picture_is_that_of_the_record,
         test_a_part_says_what_for_how_long_and_what_it_needs,
         test_a_part_ends_with_what_was_learnt,
         test_code_that_only_prepares_is_folded,
-        test_printed_lines_fit_a_small_window,
+        test_printed_lines_of_a_record_fit_a_small_window,
     ):
         test.__wrapped__(source)
 
@@ -144,7 +151,7 @@ def test_an_exercise_in_a_lab_links_to_it(source):
 
 
 @repeat_for_each("source", PARTS, STEM)
-def test_printed_lines_fit_a_small_window(source):
+def test_printed_lines_of_a_record_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
     outputs = (output for cell in read_record(source).cells for output in cell.get("outputs", []))
     streams = [output.text for output in outputs if output.output_type == "stream"]

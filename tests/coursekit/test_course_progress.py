@@ -11,7 +11,7 @@ from exercise_names import EX
 from coursekit import outline
 from coursekit.building import build
 from coursekit.chapters import parts
-from coursekit.outline import Part
+from coursekit.outline import NotebookPart
 from coursekit.progress import course_progress, learner_state
 from coursekit.progress.course_progress import format_day, format_duration
 from coursekit.progress.passport import INKS, Passport
@@ -72,7 +72,7 @@ def handout(monkeypatch, folder, *stems) -> Path:
 
 
 def a_part(name, *numbers, reading=10, writing=30):
-    return Part(name, "A title", NAME, dict.fromkeys(numbers, ""), reading, writing)
+    return NotebookPart(name, "A title", NAME, dict.fromkeys(numbers, ""), reading, writing)
 
 
 def days_of(*numbers):
@@ -175,8 +175,10 @@ def test_the_link_leads_to_the_learners_copy(monkeypatch, tmp_path):
 def test_a_handout_tells_of_what_it_has(monkeypatch, tmp_path):
     handout(monkeypatch, tmp_path / "course", "02_collectives", "02b_trees_and_chains")
     told = repr(progress())
-    asked = [*parts()["02"].numbers, *parts()["02b"].numbers]
-    assert told.startswith(f"0 of {len(asked)} exercises passed, about 1 h 5 min left")
+    both = parts()["02"], parts()["02b"]
+    asked = [number for part in both for number in part.numbers]
+    left = format_duration(sum(part.reading + part.writing for part in both))
+    assert told.startswith(f"0 of {len(asked)} exercises passed, about {left} left")
     assert re.findall(r"^(\d\d) ·", told, re.MULTILINE) == ["02"]
     remember({EX.swap: TODAY, EX.coordinates: TODAY})
     told = repr(progress())

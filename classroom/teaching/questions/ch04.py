@@ -75,7 +75,11 @@ def outer_step(rate):
 
 
 def simulate_failures(period, saving, restart, failures, hours):
-    """Simulate a run in which each failure comes in the middle of a period."""
+    """Simulate a run in which each failure comes in the middle of a period.
+
+    period, saving, restart  in seconds
+    Returns                  the minutes of lost work and restarts, and those of all savings
+    """
     lost = 0.0
     for _ in range(failures):
         lost += period / 2 + restart

@@ -16,7 +16,7 @@ LARGE = 100_000  # float32
 HEADERS = 2_000  # bytes at most, beside those of the tensors
 
 
-def send_around():
+def send_along_chain():
     """Rank 0 sends to 1, and 1 to 2, of three; nothing comes back."""
     rank, x = dist.get_rank(), torch.ones(LARGE)
     with measure("it"):
@@ -64,7 +64,7 @@ def large_ones(matrix) -> dict:
 
 @pytest.mark.parametrize("how", ["measured", "counted"])
 def test_messages_that_go_one_way(how):
-    work = (send_around,) if how == "measured" else (run_counted, send_around)
+    work = (send_along_chain,) if how == "measured" else (run_counted, send_along_chain)
     run = launch(*work, world_size=3, device="cpu")
     assert run["it"].wire == how
     assert large_ones(run["it"].traffic()) == {(0, 1): 1, (1, 2): 1}
@@ -118,7 +118,7 @@ def test_calls_are_shared_out_evenly():
 
 
 def test_a_group_that_sends_nothing_is_told():
-    run = launch(send_around, world_size=3, device="cpu")
+    run = launch(send_along_chain, world_size=3, device="cpu")
     with pytest.raises(LaunchError, match="no group 'tp' has sent anything; those that have"):
         run["it"].traffic("tp")
 

@@ -93,7 +93,7 @@ def test_block_has_one_figure_per_rank(run):
     for bytes_of_rank in block.sent_bytes, block.received_bytes:
         assert bytes_of_rank == pytest.approx([6_000_000] * 4, rel=5e-3)
     assert len(block.seconds) == 4
-    assert all(seconds > 0 for seconds in block.seconds)
+    assert not [seconds for seconds in block.seconds if not seconds > 0]
     assert block.wire in ("measured", "counted")
 
 

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from helpers import scratch_left
 
 from pedagogy_lib import LaunchError, launch
-from pedagogy_lib.ranks.output import Progress
+from pedagogy_lib.ranks.output import ProgressLine
 
 
 def test_lines_carry_their_rank(capsys):
@@ -207,4 +207,4 @@ def test_progress_without_a_screen_is_not_shown(monkeypatch, tmp_path, stream):
         stream = (tmp_path / "screen").open("w")
         stream.close()
     monkeypatch.setattr(sys, "stderr", stream)
-    Progress().show("0 of 2 ranks")
+    ProgressLine().show("0 of 2 ranks")

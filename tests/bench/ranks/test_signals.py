@@ -42,7 +42,9 @@ def test_many_stopped_ranks_are_asked_at_once():
     with pytest.raises(HangError) as caught:
         launch(stop_some, range(16), world_size=16, timeout=2.0)
     assert time.perf_counter() - began < 3.0 + SLACK_SECONDS / 2
-    assert all(str(place) == "stopped by a signal" for place in caught.value.waits.values())
+    assert not [
+        place for place in caught.value.waits.values() if str(place) != "stopped by a signal"
+    ]
     assert "15 are stopped by a signal (SIGSTOP)" in str(caught.value)
     assert launch(my_rank, world_size=2).values == [0, 1]
 

@@ -218,7 +218,7 @@ def test_nothing_overlaps(ranks, units):
     for index, box in enumerate(boxes):
         assert not any(box.overlaps(other) for other in boxes[:index])
         assert box.x0 >= 0 and box.x1 <= picture.figure.bbox.width
-    assert all(isinstance(patch, Rectangle) for patch in axes.patches)
+    assert not [patch for patch in axes.patches if not isinstance(patch, Rectangle)]
 
 
 def test_every_frame_of_a_real_step_is_drawn():

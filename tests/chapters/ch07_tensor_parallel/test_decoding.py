@@ -85,7 +85,8 @@ def test_says_what_one_process_says(reference, n):
         assert {name: texts for name, (texts, *_) in found.items()} == {
             name: texts for name, (texts, _) in reference.items()
         }
-        assert max(gap for _, gap, _ in found.values()) <= rounding()
+        off = {name: gap for name, (_, gap, _) in found.items() if gap > rounding()}
+        assert not off, f"logits differ, as a share of the largest: {off}"
     heads = [len(part) for part in torch.arange(4).tensor_split(n)]  # of keys, on each rank
     for name, size in {"plain": 8, "two queries for a key": 4}.items():
         kept = [LAYERS * 2 * SAMPLES * own * MODELS.CONTEXT * size * 8 for own in heads]
@@ -110,7 +111,7 @@ def limits():
     return found
 
 
-def test_what_the_model_cannot_see_is_refused():
+def test_more_tokens_than_the_context_are_refused():
     refused = "give from 1 to 12 tokens in all:"
     for found in launch(limits, world_size=2, device="cpu").values:
         assert found == [12, "def ", refused, refused, refused]

@@ -71,7 +71,7 @@ def test_what_is_sent():
     }
     for way, counts in expected.items():
         assert [bytes_of(message) for message in messages_of(way, 4, 4, 8, 6)] == counts
-        assert all(bytes_of(message) == 0 for message in messages_of(way, 1, 4, 8, 6))
+        assert not [message for message in messages_of(way, 1, 4, 8, 6) if bytes_of(message) != 0]
     assert count_of(messages_of("pair", 4, 4, 8, 6)[0]) == "2 · 3/4 · 32 = 48 numbers, 192 B"
 
 

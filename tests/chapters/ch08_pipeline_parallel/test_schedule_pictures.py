@@ -46,7 +46,11 @@ def texts(axes) -> list[str]:
 def test_a_pace_is_kept_by_kind_and_stage(run):
     for rank, backward in enumerate(PACE["B"]):
         times = [end - start for start, end in timeline_of(run, GPIPE).spans[rank]]
-        assert all(took >= least for took, least in zip(times, [0.02, 0.02, backward, backward]))
+        assert not [
+            (took, least)
+            for took, least in zip(times, [0.02, 0.02, backward, backward])
+            if not took >= least
+        ]
 
 
 def test_a_pace_adds_no_time_of_its_own():
@@ -219,7 +223,7 @@ def test_a_run_as_a_trace(run, tmp_path):
     found = slices(save_trace(run, tmp_path / "trace.json"))
     assert {one["name"] for one in found} == {"forward", "backward"}
     assert len(found) == 8
-    assert all(one["ts"] >= 0 and one["dur"] >= 0.02e6 for one in found)
+    assert not [one for one in found if not (one["ts"] >= 0 and one["dur"] >= 0.02e6)]
 
 
 def test_a_run_without_blocks_gives_no_trace(tmp_path):

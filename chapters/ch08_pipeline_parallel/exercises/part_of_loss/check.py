@@ -9,7 +9,7 @@ import torch
 
 from coursekit.kit import Formula
 from coursekit.kit.diagnoses import ratio
-from coursekit.kit.tables import Table
+from coursekit.kit.tables import KnownValues
 from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import NO_GRAPH, batch, mean_loss
@@ -39,7 +39,7 @@ class BatchFormula(Formula):
     """A formula for each micro-batch, judged by the loss and the gradients of a whole batch."""
 
     def build_case_formula(self):
-        if isinstance(self.truth, Table):  # its calls have the arguments of cases
+        if isinstance(self.truth, KnownValues):  # its calls have the arguments of cases
             return Formula(**vars(self))
         mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
         return Formula(**vars(self) | {"truth": run_whole_batch, "mistakes": mistakes})
