@@ -48,7 +48,7 @@ jobs, slower = {}, 312 / 156  # products in TF32
 for name, count in {"GPT-2 XL": 8, "Llama 3 8B": 64, "GPT-3 175B": 1024}.items():
     contest = advice.Contest(name, count, "A100")
     jobs[f"{name}, {count:,} A100"] = contest.job, practices.float32_plan(contest, slower)
-rows, ratios = practices.precision_rows(jobs, slower)
+rows, ratios = practices.compare_precisions(jobs, slower)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" a half; and the model of cost.

@@ -97,9 +97,10 @@ def float32_plan(contest: Contest, slower) -> Plan:
     return planned.choice(int(np.argmin(np.where(these, planned.seconds["total"], np.inf)))).plan
 
 
-def precision_rows(jobs, slower) -> tuple[list[list], dict]:
+def compare_precisions(jobs, slower) -> tuple[list[list], dict]:
     """Compare bytes and seconds of {name: (job, plan)} in float32 and in mixed precision.
 
+    slower   as for `use_float32`
     Returns  rows with GB of states and of the rest, and a step's seconds; {name: (bytes, seconds)
              of mixed precision, as shares of those in float32}
     """
