@@ -420,12 +420,15 @@ class Pipeline:
         else:
             self.under_way.append((request, x))
 
+    def shape_of_message(self, microbatch) -> tuple:
+        return *self.inputs[microbatch].shape, self.width
+
     def refuse_other(self, x, action):
         """Raise ValueError if x has another shape or dtype than the messages of its micro-batch.
 
         A message is bytes alone: two bfloat16 numbers would be read as one float32.
         """
-        shape = (*self.inputs[action.microbatch].shape, self.width)
+        shape = self.shape_of_message(action.microbatch)
         if (x.shape, x.dtype) != (shape, self.dtype):
             raise ValueError(
                 f"{action} has computed {x.dtype}, {tuple(x.shape)}, but messages are {self.dtype},"
