@@ -22,9 +22,9 @@ class Killed(BaseException):
 
 
 def run(folder, steps):
-    words = ["--precision", "float64", "--steps", str(steps), "--every", "2", "--folder", str(folder)]
+    words = f"--precision float64 --layers 1 --steps {steps} --every 2 --folder".split()
     with contextlib.redirect_stdout(io.StringIO()):
-        training = TRAIN.Training(TEXT, TRAIN.options_of([*words, "--layers", "1"]))
+        training = TRAIN.Training(TEXT, TRAIN.options_of([*words, str(folder)]))
         losses = training.run()
     return training.number, losses, {k: x.cpu() for k, x in training.weights().items()}
 
