@@ -57,7 +57,8 @@ lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks k
 #
 # So Megatron-LM keeps two streams of random numbers on each rank. The lab's `OwnRandomness` does
 # the same. Within `with randomness:` all random numbers come from the rank's own stream. Afterwards
-# the common stream goes on as if nothing had been drawn.
+# the common stream goes on as if nothing had been drawn. (If there are several copies of the
+# model, each copy needs other numbers in both streams, because it has other samples: part 03.)
 
 # %% [markdown]
 # ### Exercise {{dropped_mlp}} · Debug dropout with tensor parallelism

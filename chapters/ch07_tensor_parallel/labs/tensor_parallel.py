@@ -373,6 +373,8 @@ class OwnRandomness:
     because they have different features. `with randomness:` draws from this rank's own stream, and
     the common stream continues afterwards as if nothing had been drawn.
 
+    seed    the same on the n ranks of a group; seeds of other copies of the model are n or more
+            apart, because their samples need other masks
     Source  Megatron-LM, core/tensor_parallel/random.py
     """
 

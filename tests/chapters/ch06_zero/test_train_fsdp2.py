@@ -84,3 +84,13 @@ def test_a_save_may_be_killed_at_any_moment(operation, tmp_path):
 def test_a_start_from_shapes_fills_buffers_that_no_state_dict_has():
     run = launch(RECIPE.table_after_start, True, world_size=3, device="cpu")
     assert run.values == [True] * 3
+
+
+def draw_after_start():
+    TRAIN.Training(TEXT, TRAIN.options_of(["--layers", "1"]))
+    return torch.rand(4).tolist()
+
+
+def test_ranks_draw_different_numbers_for_dropout_after_the_start():
+    drawn = launch(draw_after_start, world_size=3, device="cpu").values
+    assert len(set(map(tuple, drawn))) == 3
