@@ -409,8 +409,8 @@ def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number)  # all ranks read the same
         began = now()
-        loss = loss_of(model(inputs), targets)
         optimizer.zero_grad()
+        loss = loss_of(model(inputs), targets)
         loss.backward()
         if complete is not None:
             complete(model)
