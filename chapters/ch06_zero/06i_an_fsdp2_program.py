@@ -119,6 +119,9 @@ for seeds_differ in (False, True):
 # **FSDP2 does not broadcast.** It cuts what it finds on each rank. With other seeds, the model is
 # put together from parts of different models, and nobody says so.
 #
+# The file's constructor ends with a seed for each rank, because samples on different ranks need
+# different masks if the model has dropout (part [03](03_data_parallel.ipynb)).
+#
 # ## 2 · The root
 #
 # `fully_shard` on each block makes a unit of it. `fully_shard` on the model makes one more unit,

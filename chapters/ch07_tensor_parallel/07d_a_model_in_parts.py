@@ -57,7 +57,8 @@ lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks k
 #
 # So Megatron-LM keeps two streams of random numbers on each rank. The lab's `OwnRandomness` does
 # the same. Within `with randomness:` all random numbers come from the rank's own stream. Afterwards
-# the common stream goes on as if nothing had been drawn.
+# the common stream goes on as if nothing had been drawn. (If there are several copies of the
+# model, each copy needs other numbers in both streams, because it has other samples: part 03.)
 
 # %% [markdown]
 # ### Exercise {{dropped_mlp}} · Debug dropout with tensor parallelism
@@ -151,8 +152,9 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # * All other parameters, and their gradients, are the same on every rank. They count once.
 # * A gradient that is None counts as zeros. A rank may have no gradient at all, and another rank
 #   may have one. The model may have no cut parameter, or no whole one.
-# * Square in float32 or float64, as the lab's `sum_of_squares(x)` does: in float16 the square of
-#   300 is infinite. Float64 gradients need float64. (`torch.zeros(())` alone is float32.)
+# * The check's gradients are float64, and `torch.zeros(())` alone is float32. In float16 the square
+#   of 300 would be infinite, so the solution squares in float32 at least: `sum_of_squares(x)` of
+#   the lab.
 # * Send one all-reduce of one number. The lab's `summed(x, group)` returns a sum over the ranks.
 #   Change no gradient.
 

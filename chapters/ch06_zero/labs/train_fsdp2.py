@@ -128,6 +128,7 @@ class Training:
         self.model.to_empty(device=device)  # memory for this rank's shards only
         fill(self.model, partial(make_model, options))
         self.optimizer = make_optimizer(self.model)  # of the shards, so after they exist
+        torch.manual_seed(dist.get_rank())  # from here on each rank draws its own numbers, if any
 
     def step(self) -> torch.Tensor:
         """Take a step with the next batch; return this rank's mean loss, without a graph."""

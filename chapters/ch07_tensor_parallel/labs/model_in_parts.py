@@ -126,8 +126,8 @@ def train_in_parts(text, width, steps, mistake=""):
         other = 1000 * dist.get_rank() if mistake == OTHER_TOKENS else 0
         inputs, targets = draw_batch(text, 8, step + other)
         with measure("step") if step == steps - 1 else nullcontext():
-            loss = split_cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
+            loss = split_cross_entropy(model(inputs), targets)
             loss.backward()
         optimizer.step()
         losses.append(loss.item())

@@ -373,6 +373,8 @@ class OwnRandomness:
     because they have different features. `with randomness:` draws from this rank's own stream, and
     the common stream continues afterwards as if nothing had been drawn.
 
+    seed    the same on the n ranks of a group; seeds of other copies of the model are n or more
+            apart, because their samples need other masks
     Source  Megatron-LM, core/tensor_parallel/random.py
     """
 
@@ -407,8 +409,8 @@ def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number)  # all ranks read the same
         began = now()
-        loss = loss_of(model(inputs), targets)
         optimizer.zero_grad()
+        loss = loss_of(model(inputs), targets)
         loss.backward()
         if complete is not None:
             complete(model)

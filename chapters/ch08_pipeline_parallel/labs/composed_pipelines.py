@@ -93,16 +93,16 @@ def make_model(plan, width=16, blocks=4) -> Transformer:
     return model
 
 
-def seed_of(replica, stage, microbatch) -> int:
+def seed_of(step, replica, stage, microbatch) -> int:
     """Return a dropout seed, so that each forward of a stage draws its own numbers."""
-    return 10_000 * replica + 100 * stage + microbatch
+    return 1_000_000 * step + 10_000 * replica + 100 * stage + microbatch
 
 
 class ReproducibleDropout:
     """A stage whose dropout one process can repeat: each forward begins with a known seed."""
 
     def forward(self, i, x, then=no_change):
-        torch.manual_seed(seed_of(self.replica, self.number, i))
+        torch.manual_seed(seed_of(self.step, self.replica, self.number, i))
         return super().forward(i, x, then)
 
 
@@ -165,7 +165,7 @@ class DataParallelPipeline:
         refuse(plan)
         self.plan, self.model = plan, model or make_model(plan)
         self.line, self.column, self.ends = groups or groups_of(plan.ranks)
-        self.replica = dist.get_rank() // plan.ranks
+        self.replica, self.steps = dist.get_rank() // plan.ranks, 0
         self.replicas = dist.get_world_size(self.column)
         rows, stages = rows_and_stages(plan.schedule, plan.ranks, plan.microbatches)
         make = kind or KINDS[plan.splits_backward, plan.recomputed]
@@ -200,6 +200,9 @@ class DataParallelPipeline:
 
     def backward(self, inputs, targets):
         """Run all micro-batches of this replica's share of the batch."""
+        for stage in self.pipeline.stages:
+            stage.step = self.steps
+        self.steps += 1
         mine = [part.tensor_split(self.replicas)[self.replica] for part in (inputs, targets)]
         self.pipeline.step(self.row, *(part.tensor_split(self.plan.microbatches) for part in mine))
         if self.plan.tied and self.ends is not None and self.has_an_end():

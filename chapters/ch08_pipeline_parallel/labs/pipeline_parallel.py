@@ -305,10 +305,12 @@ class Pipeline:
         """Compute the gradients of one batch; return its loss on the last rank, elsewhere 0.
 
         inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
-                         of the whole batch, however many samples a micro-batch has
+                         of the whole batch, however many samples a micro-batch has, and however
+                         many of its targets are -100, which F.cross_entropy ignores
         Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
+        self.counts = [count_targets(of_part) for of_part in targets]
         self.refuse_nothing()
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
         for action in actions:
@@ -360,14 +362,17 @@ class Pipeline:
         if not all(x.numel() for x in self.inputs):
             samples = sum(map(len, self.inputs))
             raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
+        if not any(self.counts):
+            raise ValueError("no target counts: all are -100, and a mean of nothing is nan")
         for chunk, stage in enumerate(self.stages):
             if self.is_first(chunk) and not self.inputs[0].is_floating_point():
                 need_something_to_train(stage.piece)
 
     def part_of_loss(self, i, logits):
-        """Return what micro-batch i adds to the mean loss over the batch."""
-        share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
-        return share * self.loss_of(logits, self.targets[i])
+        """Return what micro-batch i adds to the mean loss over the batch's targets that count."""
+        if not self.counts[i]:
+            return 0 * logits.sum()  # not the mean of nothing, which is nan
+        return self.counts[i] / sum(self.counts) * self.loss_of(logits, self.targets[i])
 
     # The place of a stage in the model, and the messages between stages.
 
@@ -420,18 +425,27 @@ class Pipeline:
         else:
             self.under_way.append((request, x))
 
+    def shape_of_message(self, microbatch) -> tuple:
+        return *self.inputs[microbatch].shape, self.width
+
     def refuse_other(self, x, action):
         """Raise ValueError if x has another shape or dtype than the messages of its micro-batch.
 
         A message is bytes alone: two bfloat16 numbers would be read as one float32.
         """
-        shape = (*self.inputs[action.microbatch].shape, self.width)
+        shape = self.shape_of_message(action.microbatch)
         if (x.shape, x.dtype) != (shape, self.dtype):
             raise ValueError(
                 f"{action} has computed {x.dtype}, {tuple(x.shape)}, but messages are {self.dtype},"
                 f" {shape}: let the stage return such a tensor, or give the pipelines of all ranks "
                 "another `width` or `dtype`, as under torch.autocast"
             )
+
+
+def count_targets(targets) -> int:
+    """Return over how many targets F.cross_entropy takes the mean: those that are not -100."""
+    is_class = not targets.is_floating_point()
+    return (targets != -100).sum().item() if is_class else targets.numel()
 
 
 def need_something_to_train(piece):

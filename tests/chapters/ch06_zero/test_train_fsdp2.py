@@ -22,9 +22,9 @@ class Killed(BaseException):
 
 
 def run(folder, steps):
-    words = ["--precision", "float64", "--steps", str(steps), "--every", "2", "--folder", str(folder)]
+    words = f"--precision float64 --layers 1 --steps {steps} --every 2 --folder".split()
     with contextlib.redirect_stdout(io.StringIO()):
-        training = TRAIN.Training(TEXT, TRAIN.options_of([*words, "--layers", "1"]))
+        training = TRAIN.Training(TEXT, TRAIN.options_of([*words, str(folder)]))
         losses = training.run()
     return training.number, losses, {k: x.cpu() for k, x in training.weights().items()}
 
@@ -84,3 +84,13 @@ def test_a_save_may_be_killed_at_any_moment(operation, tmp_path):
 def test_a_start_from_shapes_fills_buffers_that_no_state_dict_has():
     run = launch(RECIPE.table_after_start, True, world_size=3, device="cpu")
     assert run.values == [True] * 3
+
+
+def draw_after_start():
+    TRAIN.Training(TEXT, TRAIN.options_of(["--layers", "1"]))
+    return torch.rand(4).tolist()
+
+
+def test_ranks_draw_different_numbers_for_dropout_after_the_start():
+    drawn = launch(draw_after_start, world_size=3, device="cpu").values
+    assert len(set(map(tuple, drawn))) == 3

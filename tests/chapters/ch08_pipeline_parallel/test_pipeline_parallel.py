@@ -367,6 +367,42 @@ def test_ranks_whose_weights_differ_in_dtype_are_told_so_on_each_of_them():
         )  # fmt: skip
 
 
+# ---- Targets that do not count ------------------------------------------------------------------
+
+
+def step_with_ignored(kept):
+    """Run 4 micro-batches of which some targets are -100; compare with one process, in float64."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    models = [MODELS.Transformer(**SIZES) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    pipeline = PIPES.my_pipeline(models[0])
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(5_000), 4, 0, CONTEXT)
+    targets = targets.clone()  # without the inputs' memory
+    for sample, count in enumerate(kept):
+        targets[sample, count:] = -100
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 4))
+    loss = pipeline.step(row, inputs.split(1), targets.split(1))
+    wanted = MODELS.mean_loss(models[1](inputs), targets)
+    wanted.backward()
+    pairs = zip(models[0].parameters(), models[1].parameters())
+    gaps = [relative_gap(p.grad, q.grad) for p, q in pairs if p.grad is not None]
+    return loss, wanted.item(), max(gaps)
+
+
+@pytest.mark.parametrize("kept", [(8, 3, 1, 8), (0, 5, 0, 2)])
+def test_micro_batches_count_by_their_targets_that_are_not_ignored(kept):
+    values = launch(step_with_ignored, kept, world_size=2, device="cpu").values
+    loss, wanted, _ = values[-1]
+    assert loss == pytest.approx(wanted, rel=1e-12)
+    assert max(gap for *_, gap in values) <= rounding()
+
+
+def test_a_batch_without_any_target_is_refused():
+    with pytest.raises(RankError, match=r"all 2 ranks raised ValueError: no target counts"):
+        launch(step_with_ignored, (0, 0, 0, 0), world_size=2, device="cpu")
+
+
 # ---- Messages and bytes -------------------------------------------------------------------------
 
 UNIT = 32 * 64 * 64 * 4  # bytes of a batch's activations at a boundary

@@ -136,3 +136,19 @@ def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_ch
     first, second = launch(clip_float16, 100, broken, world_size=2, device="cpu").values
     assert first[:2] == [300, 0] and second[0] == 400
     assert first[2] == second[2] and f"norm of all gradients is {broken}" in first[2]
+
+
+def masks_of_steps(plan, steps=2):
+    """Train replicas with the same batch in each step; return the masks of the last block."""
+    engine, masks = COMPOSED.DataParallelPipeline(plan, COMPOSED.SGD), []
+    layer = engine.model.blocks[-1].mlp[-1]
+    layer.register_forward_hook(lambda module, inputs, output: masks.append(output != 0))
+    for _ in range(steps):
+        engine.step(*(torch.zeros(4, 8, dtype=torch.int64) for _ in range(2)))
+    return masks
+
+
+def test_dropout_differs_between_micro_batches_steps_and_replicas():
+    plan = Plan("1F1B", ranks=1, microbatches=2, dropout=0.5)
+    run = launch(masks_of_steps, plan, world_size=2, device="cpu")
+    assert len({str(mask.tolist()) for drawn in run.values for mask in drawn}) == 8

@@ -1,5 +1,7 @@
 """Meshes, and training on them: every combination equals one process, and sends what it should."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -97,6 +99,60 @@ def test_sharding_as_an_axis_equals_one_process(sizes):
     sharded = lab("sharded_dimensions")
     run = launch(compare_samples, sharded, sizes, text(), world_size=world_of(sizes), device="cpu")
     assert max(run.values) < EXACT
+
+
+def clip_by_hand(gradient, limit):
+    three = lab("three_dimensions")
+    mesh = three.Mesh({"dp": 1, "pp": 2, "tp": 1}, three.JOINT)
+    p = SimpleNamespace(grad=gradient)
+    engine = SimpleNamespace(parameters=[p], tied=[], longest=limit, mesh=mesh)
+    three.ThreeDimensions.clip(engine)
+
+
+def clip_shards(gradient, limit):
+    sharded, unit = lab("sharded_dimensions"), torch.nn.Module()
+    unit.shard = SimpleNamespace(grad=gradient)
+    mesh = sharded.Mesh({"dp": 2, "tp": 1}, [("dp", "tp")])
+    engine = SimpleNamespace(weights={unit: torch.ones(2)}, longest=limit, mesh=mesh)
+    sharded.ZeroAndTensor.clip(engine)
+
+
+def clip_tensors_of_pytorch(gradient, limit):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Shard
+
+    mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("pp", "dp"))
+    p = SimpleNamespace(grad=DTensor.from_local(gradient, mesh["dp"], [Shard(0)]))
+    engine = SimpleNamespace(parameters=[p], longest=limit, mesh=mesh)
+    lab("three_engines").TorchThreeDimensions.clip(engine)
+
+
+def clip_float16(clip, limit, broken=0.0):
+    """Clip gradients of 300 and 400 in float16, one on each rank; return the rank's afterwards."""
+    rank = dist.get_rank()
+    gradient = torch.tensor([(300.0, 400.0)[rank], broken if rank else 0.0]).half()
+    try:
+        with torch.no_grad():
+            clip(gradient, limit)
+    except RuntimeError as error:
+        return [*gradient.tolist(), str(error)]
+    return gradient.tolist()
+
+
+CLIPS = [clip_by_hand, clip_shards, clip_tensors_of_pytorch]
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_float16_gradients_are_clipped_by_their_true_norm(clip):
+    for limit, wanted in ((1000, [[300, 0], [400, 0]]), (100, [[60, 0], [80, 0]])):
+        assert launch(clip_float16, clip, limit, world_size=2, device="cpu").values == wanted
+
+
+@pytest.mark.parametrize("clip", CLIPS)
+def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_changes(clip):
+    one, other = launch(clip_float16, clip, 100, float("inf"), world_size=2, device="cpu").values
+    assert one[:2] == [300, 0] and other[0] == 400
+    assert one[2] == other[2] and "norm of all gradients is inf" in one[2]
 
 
 def test_each_axis_sends_what_its_formula_says():

@@ -5,6 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
+import torch
 
 from coursekit.building import build
 from coursekit.labs import find_lab
@@ -289,3 +290,29 @@ def test_what_cannot_run_gets_one_sentence(devices, rows, sentence, shardings_la
             world_size=4,
             device="cpu",
         )
+
+
+def step_under_autocast(uneven, rows, dtype=None) -> list[float]:
+    """Run 4 rows in stages of one and of two ranks, equal linear layers; return the loss, twice."""
+    torch.manual_seed(0)
+    layer, places = torch.nn.Linear(4, 4), [[0], [1, 2]]
+    pipeline = uneven.UnevenPipeline(
+        uneven.Stage(layer), lambda y, _: y.float().sum(), 4, places, rows, dtype=dtype
+    )
+    x = torch.ones(4, 4)[: len(pipeline.own_rows())]
+    actions = list(uneven.one_f_one_b(pipeline.rank, 2, 1))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = pipeline.step(actions, [x], [x])
+        wanted = layer(layer(x)).float().sum().item() * pipeline.rank
+    return [found, wanted]
+
+
+def test_uneven_stages_refuse_a_message_of_another_dtype_or_shape():
+    work, options = (step_under_autocast, lab("uneven_stages")), {"world_size": 3, "device": "cpu"}
+    said = r"F0 has computed torch.bfloat16, \(4, 4\), but messages are torch.float32, \(4, 4\)"
+    with pytest.raises(RankError, match=said):
+        launch(*work, 4, **options)
+    with pytest.raises(RankError, match=r"\(4, 4\), but messages are torch.bfloat16, \(6, 4\)"):
+        launch(*work, 6, torch.bfloat16, **options)
+    for found, wanted in launch(*work, 4, torch.bfloat16, **options).values:
+        assert found == pytest.approx(wanted)

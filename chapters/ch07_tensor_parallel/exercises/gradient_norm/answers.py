@@ -21,6 +21,13 @@ def gradient_norm(model, group=None):
 # -     return (summed(sums[True], group) + sums[False]).sqrt()
 # +     return summed(sums[True] + sums[False], group).sqrt()
 
+# %% right · in the gradients' dtype, which is enough for float64
+# -     dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+# -     sums = {is_cut: torch.zeros((), dtype=dtype) for is_cut in (True, False)}
+# +     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
+# +             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+
 # %% wrong · the optimizer steps with it afterwards
 # -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +             sums[hasattr(p, "cut_dim")] += p.grad.pow_(2).sum()
@@ -81,7 +88,3 @@ def gradient_norm(model, group=None):
 # -     return (summed(sums[True], group) + sums[False]).sqrt()
 # +     dist.all_reduce(sums[True], group=group, async_op=True)
 # +     return (sums[True] + sums[False]).sqrt()
-
-# %% wrong · in float16 the square of 300 is infinite
-# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
-# +             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()

@@ -14,22 +14,18 @@ KINDS = {
     "letters": ((3, 2), 0), "up": ((4, 2), 0), "up_bias": ((4,), 0), "down": ((2, 4), 1),
     "unused": ((5,), 0), "seldom": ((2, 3), 0),
     "norm": ((2,), None), "down_bias": ((2,), None), "scale": ((), None), "frozen": ((3,), None),
-    "float16": ((16,), 0), "float16_bias": ((1,), None),
 }  # fmt: skip
 
 WITHOUT = ("unused", "frozen")  # never have a gradient; `seldom` has none on the first rank
 
 FROZEN = ("up_bias", "frozen")  # the first was frozen after a backward and has a gradient
 
-IN_FLOAT16 = ("float16", "float16_bias")  # norms: 900 and 1,200 on two ranks, 800; together 1,700
-
 MODELS = {
-    "cut and whole parameters": [name for name in KINDS if name not in IN_FLOAT16],
+    "cut and whole parameters": list(KINDS),
     "all are cut": ["letters", "up", "down"],
     "all are whole": ["norm", "down_bias"],
     "no gradient at all": list(WITHOUT),
     "the first rank has no gradient": ["seldom"],
-    "gradients of 300 in float16": list(IN_FLOAT16),
 }
 
 
@@ -40,8 +36,7 @@ class Part(nn.Module):
         super().__init__()
         for name in names:
             shape, dim = KINDS[name]
-            dtype = torch.float16 if name in IN_FLOAT16 else torch.float64
-            p = nn.Parameter(torch.ones(shape, dtype=dtype), name not in FROZEN)
+            p = nn.Parameter(torch.ones(shape, dtype=torch.float64), name not in FROZEN)
             p.grad = gradient_of(name, place)
             if dim is not None:  # the marks that the lab's part_of leaves
                 p.cut_dim, p.cut_sizes = dim, [shape[dim]] * n
@@ -54,10 +49,6 @@ def gradient_of(name, place) -> torch.Tensor | None:
     """Return a gradient, not contiguous; that of a cut parameter differs on each rank."""
     if name in WITHOUT or (name == "seldom" and place == 0):
         return None
-    if name == "float16":
-        return 300 * (torch.arange(16) < (9, 16)[place]).half()
-    if name == "float16_bias":
-        return torch.tensor([800.0]).half()
     shape, dim = KINDS[name]
     drawn = numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name))
     return make_noncontiguous((drawn - 3) / 3)
@@ -89,7 +80,7 @@ def flat(trial, places, cut, left_out=()) -> list[torch.Tensor]:
     names, dims = MODELS[trial.case.args[0]], {True: (0, 1), False: (None,)}.get(cut, cut)
     chosen = [name for name in names if KINDS[name][1] in dims and name not in left_out]
     found = [gradient_of(name, place) for place in places for name in chosen]
-    return [gradient.double() for gradient in found if gradient is not None]
+    return [gradient for gradient in found if gradient is not None]
 
 
 def norm_of(gradients, power=2.0) -> float:

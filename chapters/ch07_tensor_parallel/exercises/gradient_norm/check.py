@@ -11,7 +11,7 @@ EXERCISE = RankExercise(
     "gradient_norm",
     lab="tensor_parallel",
     cases=[
-        RankCase(World(n), (model,), f", {model}") for model, n in zip(MODELS, (3, 2, 3, 1, 3, 2))
+        RankCase(World(n), (model,), f", {model}") for model, n in zip(MODELS, (3, 2, 3, 1, 3))
     ] + [RankCase(GROUP, ("cut and whole parameters",))],
     work=measure_norm,
     facts=[

@@ -100,8 +100,6 @@ def wrong_lengths(trial, place):
         "of each rank's part only the longest counts; all of them are part of one long vector":
             math.hypot(max(own), whole),
         elements: math.hypot(norm_of_sums(trial), whole),
-        "in float16 the square of 300 is infinite: square in float32 or float64, whatever the "
-        "gradients' dtype": math.inf,
         f"{elements}. (Those of whole parameters are the same on every rank, and are added up, "
         "too)": math.hypot(norm_of_sums(trial), n * whole),
     }  # fmt: skip
