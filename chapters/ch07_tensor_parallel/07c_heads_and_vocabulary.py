@@ -106,10 +106,10 @@ check("{{cut_fused}}", cut_fused)
 # 1. In `__init__`, set `self.query_heads`, a list of the numbers of this rank's query heads: `heads
 #    / n` in a row, and rank 0 has the first ones. Set `self.head`, the number of the key-value head
 #    that they use. `rank`, `n`, `heads` and `kv_heads` are there.
-# 2. `sum_shared_gradients()` is called after each backward. Complete the gradients of the
-#    parameters of `self.key_value`, in place. `self.sharers` is the group of the ranks with the
-#    same key-value head. Leave all other gradients as they are. You may send an all-reduce of these
-#    gradients among the sharers.
+# 2. `sum_shared_gradients()` is called once per step, after the last backward. Complete the
+#    gradients of the parameters of `self.key_value`, in place. `self.sharers` is the group of the
+#    ranks with the same key-value head. Leave all other gradients as they are. You may send an
+#    all-reduce of these gradients among the sharers.
 
 # %% [markdown]
 # The table of heads and the gradients 1, 2, 3 and 4 above are the example. Output and gradients

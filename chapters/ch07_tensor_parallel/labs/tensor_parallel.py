@@ -12,6 +12,7 @@ from collectives import all_gather_ring
 from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import now
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 IGNORED = -100  # a target that F.cross_entropy leaves out, such as a token of padding
 
@@ -111,7 +112,8 @@ class AllReduce(torch.autograd.Function):
 
     Forward   the sum of all ranks' x, in a new tensor; each rank's x is one summand of it
     Backward  behind the sum all ranks compute the same, so each has the sum's gradient already; and
-              the derivative of a sum with respect to each summand is 1
+              the derivative of a sum with respect to each summand is 1. It cannot be differentiated
+              once more: that would need the other ranks' numbers
     total     total(x, group) returns the sum in a new tensor, as `summed` does (07g has another)
     Cost      forward an all-reduce of x.nbytes; backward nothing
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
@@ -124,6 +126,7 @@ class AllReduce(torch.autograd.Function):
         ### END SOLUTION
 
     @staticmethod
+    @once_differentiable
     def backward(ctx, gradient):
         ### BEGIN SOLUTION
         return gradient, None, None
@@ -194,8 +197,16 @@ class RowLinear(nn.Module):
     def forward(self, x):
         ### BEGIN SOLUTION
         y = self.leave(F.linear(x, self.weight), self.group)
-        return y if self.bias is None else y + self.bias
+        return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
         ### END SOLUTION
+
+
+def refuse_options(embedding):
+    """Raise ValueError if an embedding has an option that its parts would not follow."""
+    for option in ("padding_idx", "max_norm", "scale_grad_by_freq", "sparse"):
+        value = getattr(embedding, option)
+        if value is not None and value is not False:  # 0 is a padding_idx
+            raise ValueError(f"an embedding that is cut cannot have {option}: leave it out")
 
 
 def refuse_unknown(tokens, vocabulary):
@@ -213,16 +224,18 @@ def refuse_unknown(tokens, vocabulary):
 class VocabularyEmbedding(nn.Module):
     """Exercise {{vocabulary_embedding}}. An embedding; each rank has the rows of some tokens.
 
-    embedding  the whole embedding, equal on all ranks
+    embedding  the whole embedding, equal on all ranks; without padding_idx and the like
     leave      leave(rows, group) sums the rows that each rank has, and zeros, over the ranks
     Shapes     tokens: any, int64 -> (…, width), the same on every rank
     Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
-    Raises     IndexError on every rank if a token is not in the vocabulary
+    Raises     IndexError on every rank if a token is not in the vocabulary; ValueError if the
+               embedding has an option such as padding_idx
     """
 
     def __init__(self, embedding, group=None, leave=leave):
         super().__init__()
+        refuse_options(embedding)
         self.group, self.leave = group, leave
         self.weight = part_of(embedding.weight, 0, group)
         self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
@@ -233,7 +246,7 @@ class VocabularyEmbedding(nn.Module):
         place = tokens - self.first
         mine = (place >= 0) & (place < len(self.weight))
         rows = F.embedding(place.where(mine, 0), self.weight)
-        return self.leave(rows * mine.unsqueeze(-1), self.group)
+        return self.leave(rows.where(mine.unsqueeze(-1), 0), self.group)
         ### END SOLUTION
 
 
@@ -349,8 +362,9 @@ def gradient_norm(model, group=None) -> Tensor:
     cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
 
     Returns  one number, in float64 for float64 parameters, else in float32. It is infinite or nan
-             if a gradient is so (model_in_parts.py handles shared parts)
-    Equals  the norm that clip_grad_norm_ finds in one process
+             if a gradient is so, or its square: in float32, that of 1e20 is infinite, as in torch's
+             own norm (model_in_parts.py handles shared parts)
+    Equals  the norm of real gradients that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """
     ### BEGIN SOLUTION

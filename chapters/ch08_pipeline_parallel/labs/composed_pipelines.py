@@ -265,10 +265,13 @@ def clip(parts, most, groups) -> float:
     parts   [(a gradient, how much its numbers count in the norm: one number, or one for each)]
     groups  squares are summed over one group after another: over the stages, over the shards
     Cost    an all-reduce of one number in each group
-    Equals  torch's clip_grad_norm_ with error_if_nonfinite=True, which also adds 1e-6 to the norm
+    Equals  torch's clip_grad_norm_ of real gradients with error_if_nonfinite=True, which also adds
+            1e-6 to the norm
     Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
     """
-    squares = sum((gradient.double() ** 2 * counts).sum() for gradient, counts in parts)
+    squares = torch.zeros((), dtype=torch.float64)
+    for gradient, counts in parts:
+        squares += (gradient.double() ** 2 * counts).sum()
     for group in groups:
         dist.all_reduce(squares, group=group)
     norm = need_finite(squares.sqrt())

@@ -63,7 +63,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
     "tp" group. Ranks along "pp" have different parameters, and along "dp" the same ones.
 
     counted_elsewhere  parameters that another stage has as well, and counts
-    Equals  the norm that clip_grad_norm_ finds in one process
+    Equals  the norm of real gradients that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number over mesh["pp", "tp"]
     """
     ### BEGIN SOLUTION

@@ -62,10 +62,12 @@ def compare(ours, theirs, exact=None) -> str:
     wanted = theirs()
     try:
         found = ours()
-    except (ValueError, RuntimeError, TypeError) as error:
+    except (ValueError, RuntimeError, TypeError, LookupError) as error:
         return f"{type(error).__name__}: {error}"
     if exact is None:
         return EQUAL if agree(found, wanted, is_close) else f"differs: {found}, {wanted}"[:400]
+    if [(x.shape, x.dtype) for x in found] != [(x.shape, x.dtype) for x in wanted]:
+        return "differs in shapes or dtypes"
     right = exact()
     off, allowed = worst_gap(found, right), worst_gap(wanted, right)
     return EQUAL if off <= MOST_WORSE * allowed else f"off by {off:.2g}, theirs by {allowed:.2g}"
