@@ -27,6 +27,10 @@ class Ratio:
             return "quicker"
         return "slower" if self.low > 1 + self.margin else UNDECIDED
 
+    def judge(self, quicker: str, slower: str) -> str:
+        """Return one of two texts, by the word, or the word if no difference was seen."""
+        return {"quicker": quicker, "slower": slower}.get(self.word, self.word)
+
     def __str__(self):
         low, middle, high = map(two_digits, (self.low, self.median, self.high))
         return f"{middle} times as long ({low} to {high})"

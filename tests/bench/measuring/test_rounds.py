@@ -22,6 +22,7 @@ def times(factor, seconds=BASE):
 def test_a_clear_difference_is_a_word_and_a_small_one_is_none(factor, word, back):
     assert compare_rounds(times(factor), BASE).word == word
     assert compare_rounds(BASE, times(factor)).word == back
+    assert compare_rounds(times(factor), BASE).judge("quicker", "slower") == word
 
 
 def test_rounds_that_contradict_each_other_are_no_difference():
