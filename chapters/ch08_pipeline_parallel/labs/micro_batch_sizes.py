@@ -74,7 +74,8 @@ def name_quickest(times) -> str:
     """Name the sizes that no other size is clearly quicker than: "4 samples", "4 or 8 samples"."""
     from pedagogy_lib.measuring.rounds import find_quickest
 
-    return " or ".join(map(str, sorted(find_quickest(times)))) + " samples"
+    names = sorted(find_quickest(times))
+    return " or ".join(map(str, names)) + (" sample" if names == [1] else " samples")
 
 
 def main():

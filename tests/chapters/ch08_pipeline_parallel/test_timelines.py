@@ -386,4 +386,4 @@ def test_idle_shares_and_sizes_are_told_apart_only_by_most_rounds():
     assert emulated.compare_idle(turns, "none", "GPipe").word == "quicker"
     times = {2: [1.0, 1.1, 0.9], 4: [1.0, 1.05, 0.95], 8: [2.0, 2.1, 1.9]}
     assert sizes.name_quickest(times) == "2 or 4 samples"
-    assert sizes.name_quickest(times | {1: [0.5, 0.6, 0.4]}) == "1 samples"
+    assert sizes.name_quickest(times | {1: [0.5, 0.6, 0.4]}) == "1 sample"
