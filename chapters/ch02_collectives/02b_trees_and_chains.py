@@ -252,6 +252,7 @@ check("{{reduce_tree}}")
 # statements that hold no surprise.
 
 # %% jupyter={"source_hidden": true}
+# The tree and the chain once more, in turns; and figures for the statements below.
 race = launch(shown.deliver, [collectives.broadcast_tree, chain] * 6, 200_000, 2e6, latency,
               world_size=8, device="cpu")  # in turns; the first round does not count
 chain_to_tree = compare_rounds(*(race[way].rounds[1:] for way in ("chain", "broadcast_tree")))
@@ -259,6 +260,8 @@ seconds = {way: f"{took[way]:.2f} s" for way in took}
 busy = {way: sum(friends[way].sent_bytes) / links / took[way] for way in took}
 in_use = {way: f"{share:.0%}" for way, share in busy.items()}
 at_once = friends["all_at_once"].sent_bytes[0] / 200_000  # copies that left rank 0
+
+# %% jupyter={"source_hidden": true}
 surprises = f"""
 - [C027] 5 MB to 7 friends one after another at 1 MB/s: 5 s in all; on the next slide 35 s |
   PyTorch slides, “Point-To-Point” | contradicts itself |

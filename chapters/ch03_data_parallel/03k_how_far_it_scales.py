@@ -356,14 +356,14 @@ by_time = ", ".join(f"against {name}: {said}" for name, said in words.items())
 least = min(sent, key=sent.get)
 memory_ms = {what: 1e3 * seconds for what, seconds in
              (("predicted", 24 * P / rates["memory"]), ("measured", min(steps[1])))}
+missed = scaling.farthest(steps, by_rates)[0]
+if_hidden = "right here" if missed < 1.2 else "not decided here"
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the statements need.
 at_8 = {kind: median(efficiency_of[kind][8]) for kind in times}
 hidden, mostly = scaling.compute_overlap_share(times["weak"][1], times["weak"][8], 8, link)
 strong_to_weak = compare_rounds(efficiency_of["strong"][8], efficiency_of["weak"][8])
-missed = scaling.farthest(steps, by_rates)[0]
-if_hidden = "right here" if missed < 1.2 else "not decided here"
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 more = f"""
 - [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |

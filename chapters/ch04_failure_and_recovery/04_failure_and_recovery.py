@@ -560,8 +560,8 @@ period_guess.compare(how_often.best_period(4, 120), 1e3 * lowest)
 
 # %% [markdown]
 # The question was about savings of 4 ms. For these the formula gives a period of
-# $\sqrt{2 \cdot 4 \cdot 120} \approx 31$ ms. Here five workers share the cores, so that a saving may
-# take longer. The line above the table gives the formula's period with the measured time, too.
+# $\sqrt{2 \cdot 4 \cdot 120} \approx 31$ ms. Here five workers share the cores, so that a saving
+# may take longer. The line above the table gives the formula's period with the measured time, too.
 #
 # The dashed curve is Daly's. Where periods are long beside $F$, the two formulas differ. But the
 # best period is nearly the same. On a busy machine, single points may lie beside the curve. The

@@ -294,7 +294,7 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 # the next round.
 #
 # Each curve has one seed, and no rate was tuned for its number of workers. So their differences at
-# the end say nothing, not even whether four workers are better than one: the data are easy. The
+# the end do not say whether four workers are better than one: the data are easy. The
 # paper reports that eight workers with 500 inner steps come close to training that exchanges
 # gradients in each step, for language models of 60 to 400 million parameters.
 

@@ -352,14 +352,14 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
       note="time of a step, and parameters gathered at a time; at least 18 forwards")
 
 # %% [markdown]
-# What to expect, if other programs leave the cores alone:
+# What to expect on a quiet machine:
 #
 # * **0 ahead**: small units are the slowest, as in section 2.
 # * **2 ahead**: small units are the fastest. A large unit has a long first gather and a long last
 #   reduction, with nothing to hide them behind. One unit for the whole model overlaps nothing.
 # * **1 ahead is not enough for unequal units.** While a light layer computes, a heavy one cannot be
-#   fetched in time. Two ahead give it a longer start. Units of two layers are all alike, and gain
-#   nothing from a second one ahead.
+#   fetched in time. Two ahead give it longer. Units of two layers are alike, and gain nothing from
+#   a second one ahead.
 # * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. With 80 blocks
 #   a unit is only an eightieth of the model.
 

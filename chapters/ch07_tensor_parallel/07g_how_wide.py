@@ -349,14 +349,17 @@ for ranks, *what in tensor_zero.REFUSED.values():
 #
 # What our sources say about links and tensor parallelism, and what was found.
 
+# %% jupyter={"source_hidden": true}
+# One ring and two over two cards, in turns.
+race = launch(wide.race_channels, nbytes, (1, 2), world_size=4, device="cpu",
+              machines=Machines.here(2, bytes_per_second=speed, cards=2))  # rings in turns
+fast = compare_rounds(race["2"].rounds[1:], race["1"].rounds[1:]).word == "quicker"
+
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 all_times = [times for row in judged.values() for times in row]
 real = f"{min(all_times):.1f} to {max(all_times):.1f}"
 not_ten = max(all_times) < 10 and max(ratio.high for ratio in ratios.values()) < 10
-race = launch(wide.race_channels, nbytes, (1, 2), world_size=4, device="cpu",
-              machines=Machines.here(2, bytes_per_second=speed, cards=2))  # rings in turns
-fast = compare_rounds(race["2"].rounds[1:], race["1"].rounds[1:]).word == "quicker"
 cards_told = f"{took[2, 1]:.3g} ms in one ring, {took[2, 2]:.3g} in two (section 2, picture)"
 of_width = {size: f"{judged[f'training, width {size}'][0]:.1f}" for size in (8192, 1024)}
 surprises = f"""
