@@ -9,8 +9,8 @@
 # measure how many bytes each one saves, and what it costs.
 
 # %% [markdown]
-# ![Training loss over megabytes sent, logarithmic, for six ways to train. The plain all-reduce
-# needs most bytes for the same loss, PowerSGD fewest](../assets/covers/03j_fewer_bytes.png)
+# ![Training loss over megabytes sent, both axes logarithmic: a falling line for each of six ways to
+# train, with bars from the lowest to the highest of three seeds](../assets/covers/03j_fewer_bytes.png)
 #
 # *Measured in section 4: the same model, the same samples, six ways to exchange what was learnt,
 # each with a learning rate of its own. Dots are medians of three seeds.*

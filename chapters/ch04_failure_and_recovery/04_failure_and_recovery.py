@@ -9,8 +9,8 @@
 # ranks again.
 
 # %% [markdown]
-# ![Cost of failures over the time between two savings, measured at five periods and by formula: it
-# is lowest in the middle](../assets/covers/04_failure_and_recovery.png)
+# ![Cost of failures over the time between two savings, measured at five periods, and by a formula
+# whose curve is lowest in the middle](../assets/covers/04_failure_and_recovery.png)
 #
 # *Measured in section 5: five workers, each killed 40 times. The workers that save too often, or
 # too rarely, lose most.*
