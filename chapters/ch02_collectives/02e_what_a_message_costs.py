@@ -246,9 +246,8 @@ plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")
 
 # %% [markdown]
-# Halving-doubling is faster than the tree and the ring, or nearly as fast, for each size. The
-# dashed lines count the links alone. What lies above them is the work of this machine's cores,
-# which eight ranks share.
+# The dashed lines count the links alone, and by them halving-doubling is never slower than the tree
+# or the ring. What lies above them is the work of this machine's cores, which eight ranks share.
 #
 # Now count bytes and messages on eight ranks. (The list of calls holds messages that are written in
 # Python. Part 02f counts those inside of Gloo, too.)

@@ -118,8 +118,8 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 # %% [markdown]
 # Gloo sends twice as many messages as your ring: four from each of two ranks. It cuts every chunk
 # in two, so that one half can be added while the other one travels, says [its
-# source](https://github.com/pytorch/gloo/blob/main/gloo/allreduce.cc). For large tensors that saves
-# time. For small ones it costs messages.
+# source](https://github.com/pytorch/gloo/blob/main/gloo/allreduce.cc). For large tensors that can
+# save time. For small ones it costs messages.
 
 # %% [markdown]
 # Do messages cost time that travel *at the same moment*? In the model they do not. Compare three
@@ -261,10 +261,10 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
       f"from 64 kB to 2 MB: {1e3 * (packed[4] - packed[-1]):.0f} ms more")
 
 # %% [markdown]
-# Each doubling of a bucket halves the number of calls. So the first doublings save most of the
-# time, and the last ones save little. A bucket need not hold everything, and it had better not. It
-# has a price that this picture does not show: a bucket can only be sent when its last gradient is
-# there (part 03c).
+# Each doubling of a bucket halves the number of calls, so that the first doublings save most of
+# them, and the last ones few. A bucket need not hold everything, and it had better not. It has a
+# price that this picture does not show: a bucket can only be sent when its last gradient is there
+# (part 03c).
 #
 # The dashed line counts messages and their bytes. It leaves out what a call costs beside them:
 # Python, and threads that wake each other (section 1). Nor does it count that tensors are copied

@@ -161,7 +161,7 @@ ordered = launch(measure_orders, across_machines, orders, nbytes, world_size=4, 
 
 # %% tags=["nbval-ignore-output"]
 crossing = {"[0, 1, 2, 3]": 1, "[0, 2, 1, 3]": 2}  # links of the ring that leave machine 0
-side_by_side, in_turns = (across_machines.quickest(ordered[order]) for order in crossing)
+side_by_side, in_turns = (min(ordered[order].rounds) for order in crossing)
 print(f"in turns: {in_turns / side_by_side:.1f} times as long as side by side")
 Table(["order", *across_machines.CARD_COLUMNS],
       [[order, *across_machines.card_row(ordered, order, links * 1.5 * nbytes, speed)]
@@ -245,7 +245,7 @@ Table(["ranks", "way", *across_machines.CARD_COLUMNS],
       title="Quickest of three rounds")
 
 # %% tags=["nbval-ignore-output"]
-seconds = {way: [1e3 * across_machines.quickest(run[way]) for run in levels.values()]
+seconds = {way: [1e3 * min(run[way].rounds) for run in levels.values()]
            for way in levels[2].labels}
 theory = {
     way: [across_machines.bytes_through_card(way, size, nbytes) / speed * 1e3 for size in levels]

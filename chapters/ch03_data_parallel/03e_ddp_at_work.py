@@ -22,7 +22,6 @@
 # %% jupyter={"source_hidden": true}
 import copy
 import textwrap
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -325,7 +324,7 @@ plot_against(marks, lines, "training steps", "distance between two replicas", lo
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-cap = min(zip(times[:4], choices), key=lambda pair: median(pair[0]))[1]
+cap = options.describe_quickest([*choices][:4], times[:4])
 default = launch(options.default_cap, world_size=1, device="cpu").values[0] / 2**20  # in MiB
 is_ring = both["DDP"].wire == "measured" and options.looks_like_a_ring(sent_to)
 more = (sent_with["find_unused_parameters: backward"].sent_bytes[0]
@@ -347,10 +346,9 @@ surprises = f"""
   measured: nothing; the reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"imprecise" if default == 25 else "wrong here"} | {default:g} MiB is what DDP takes
-  if nobody says otherwise (a run in this section). In this run the shortest median had: {cap}
-  (section 2, table; where ranges overlap, it decides nothing) | measured: nothing about the
-  default; on GPUs, too, the best size depends on model and links, as DDP's paper measures (arXiv
-  2006.15704)
+  if nobody says otherwise (a run in this section). Quickest of four in this run: {cap} (section 2,
+  table, compared round by round) | measured: nothing about the default; on GPUs, too, the best size
+  depends on model and links, as DDP's paper measures (arXiv 2006.15704)
 - [C065] Sending gradients is the only communication of DDP in a batch | web note, “Conclusion” |
   {"imprecise" if buffers > 1 else "right here"} | buffers go in each forward: {buffers:.1f} kB
   with 8 BatchNorm layers (section 3, table). With find_unused_parameters a rank sends {more:,}

@@ -28,8 +28,8 @@ import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, measure, plot_against, plot_bars, predict, progress,
-    put_to_the_test,
+    Table, check, compare_rounds, hint, lab, launch, measure, plot_against, plot_bars, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -111,7 +111,7 @@ for way in ways:
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured: the quickest of three rounds.
-took = {way: [min(server.round_ms(run, way)) for run in runs.values()] for way in ways}
+took = {way: [1e3 * min(run[way].rounds) for run in runs.values()] for way in ways}
 theory = server.theory_ms(runs)
 exchange_guess.compare(theory["server"][-1], took["server"][-1], kind="communication")
 
@@ -173,8 +173,8 @@ plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent
 
 # %% [markdown]
 # The fast ranks wait for the slow one: 50 − 10 = 40 ms. (What is left for the straggler is the
-# barrier's own cost.) All ranks send for about equally long. A faster network would shorten one
-# kind of bar and leave the other.
+# barrier's own cost.) All ranks send equally much. A faster network would shorten one kind of bar
+# and leave the other.
 #
 # **On GPUs.** A collective of NCCL usually returns to Python before it has run, so a clock around
 # it measures nothing. `dist.barrier` is an exception: with NCCL it blocks the CPU until it is done,
@@ -381,9 +381,11 @@ text = f"""
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+with_8 = compare_rounds(*(runs[8][way].rounds for way in ways))
+waits = [[end - begin for begin, end in apart["waiting"].spans[k][2:]] for k in (0, -1)]
 put_to_the_test(text, more=f"""
 - [C071] All workers share the link of one server, which becomes the bottleneck | blog, “Data
-  Parallelism” | {"right" if took["server"][-1] > 1.5 * took["ring"][-1] else "not seen here"} | of
+  Parallelism” | {"right" if with_8.low > 1.5 else "not seen here"} | of
   4 workers each sends {copies["server"][1]:.1f} copy of the weights, the server
   {copies["server"][0]:.1f}, a rank of a ring {copies["ring"][0]:.1f} (section 1, run). On links of
   10 MB/s 8 workers take {took["server"][-1]:.3g} ms, a ring {took["ring"][-1]:.3g} (section 1,
@@ -397,7 +399,7 @@ put_to_the_test(text, more=f"""
   synchronous all-reduce of NCCL waits for its slowest rank, too
 - [C096] Two challenges: overhead of communication and of synchronisation | CS 229S, “Parallelism is
   necessary to train and serve LLMs at scale” |
-  {"right" if spent["waiting"][0] > 2 * spent["waiting"][-1] else "not seen here"} | two things,
+  {"right" if compare_rounds(*waits).low > 2 else "not seen here"} | two things,
   measured apart by a barrier: rank 0 waits {spent["waiting"][0]:.3g} ms for a straggler and sends
   for {spent["sending"][0]:.3g} ms (section 2, picture) | measured: nothing about the two; on GPUs a
   clock needs torch.cuda.synchronize() to tell them apart, and faster links leave the waiting

@@ -169,15 +169,14 @@ batch = emulated.some_batches(digits, count=1)[0]
 slower = {}
 for width in (10, 1000, 10_000):
     run = launch(emulated.both, batch, width, world_size=2, device="cpu")
-    slower[width] = emulated.times_ddp(run)
-    times = emulated.format_range(slower[width])
-    print(f"width {width}: the five exchanges take {times} times DDP's step")
+    slower[width] = emulated.compare_with_ddp(run)
+    print(f"width {width}: the five exchanges take {slower[width]} as DDP's step")
 
 # %% [markdown]
 # A small model has little to send. Then a step of either kind is mostly latency, and five messages
-# one after the other have more of it than one. (In brackets: the range of the rounds, without the
-# fastest and the slowest one.) Here are four rows of the note beside what was measured. The other
-# four (inputs, scale, set-up, code) are what parts 03b and 03g have shown.
+# one after the other have more of it than one. (In brackets: the middle half of the rounds.) Here
+# are four rows of the note beside what was measured. The other four (inputs, scale, set-up, code)
+# are what parts 03b and 03g have shown.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Four rows of the note, beside what was measured.
@@ -202,7 +201,7 @@ in_one = sum(in_forwards[what] for what in ("scatter", "replicate", "gather")) /
 lock = {job: f"{found['threads']:.2f} cores, {found['ran']}" for job, found in cores.items()}
 is_seen = [found["ran"] for found in cores.values()] == ["in turn", "side by side"]
 does_more = sent["DataParallel"][0] > 1.2 * max(sent["DataParallel"][1:])
-small = "in part" if slower[10][1] > slower[10_000][1] else "not decided here"
+small = "in part" if slower[10].low > slower[10_000].high else "not decided here"
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text = f"""
@@ -230,10 +229,10 @@ text = f"""
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
   Parallel” | {small} | one node is all it can use. That it is better for small models was not seen:
-  over Gloo its exchanges take {emulated.format_range(slower[10])} times DDP's step for the small
-  model, {emulated.format_range(slower[10_000])} for the large one (section 4, run). The real one
-  was not timed | measured: the exchanges only; on GPUs a race of both could show other ratios.
-  DataParallel is usually slower, even on one machine, says PyTorch's DDP tutorial
+  over Gloo its exchanges take {slower[10]} as DDP's step for the small model, {slower[10_000]} for
+  the large one (section 4, run). The real one was not timed | measured: the exchanges only; on GPUs
+  a race of both could show other ratios. DataParallel is usually slower, even on one machine, says
+  PyTorch's DDP tutorial
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |
   {"depends" if is_seen else "cannot tell here"} | two threads of Python code:
   {lock["python_work"]}. Of PyTorch: {lock["torch_work"]}

@@ -20,12 +20,13 @@
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
+from statistics import median
 
 import torch
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_stacks, predict, progress,
+    Table, check, compare_rounds, hint, lab, launch, plot_against, plot_stacks, predict, progress,
     put_to_the_test,
 )
 
@@ -228,9 +229,10 @@ bytes_for_each.compare(2 + 2 + 12, states["bfloat16, master"], kind="optimizer_s
 
 # %% tags=["nbval-ignore-output"]
 in_float32, in_bfloat16 = launch(half_precision.both_products, world_size=1).values[0]
-fast = half_precision.times_as_fast(in_float32, in_bfloat16)
-print(f"a product of two matrices takes {1e3 * in_float32:.2f} ms in float32 "
-      f"and {1e3 * in_bfloat16:.2f} ms in bfloat16.\nIn bfloat16 it is {fast}.")
+ratio = compare_rounds(in_bfloat16, in_float32)
+fast = f"{ratio.word}, {ratio} as in float32"
+print(f"a product of two matrices takes {1e3 * median(in_float32):.2f} ms in float32 "
+      f"and {1e3 * median(in_bfloat16):.2f} ms in bfloat16.\nIn bfloat16: {fast}")
 
 # %% [markdown]
 # **On GPUs.** An A100's tensor cores make 312 TFLOP/s in bfloat16 and float16, and 156 in TF32, a
@@ -367,8 +369,8 @@ surprises = f"""
   Another optimizer or format would change both sums (part 05c)
 - [C107] Mixed precision doubles throughput on tensor cores | web page, “Best Practices” | depends |
   on what one compares with: by an A100's data sheet a product is 2 times as fast as in TF32, and 16
-  times as fast as in float32 without tensor cores (section 4, On GPUs). On this computer it is
-  {fast} as in float32 (section 4, run) | documented: the ratio is a peak of one GPU's data sheet;
+  times as fast as in float32 without tensor cores (section 4, On GPUs). On this computer, in
+  bfloat16: {fast} (section 4, run) | documented: the ratio is a peak of one GPU's data sheet;
   a whole training step has other operations too, and the course did not measure it there
 - [C104] 16 Φ are just parameters and optimizer states | CS 229S, “Data Parallelism” | imprecise |
   {gradients_each:.2f} of {with_master:.1f} bytes are gradients (section 4, table) | measured:

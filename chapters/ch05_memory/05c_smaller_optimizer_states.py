@@ -148,29 +148,31 @@ Table(["Adam", "parameters", "gradients", "optimizer state", "together"],
       small_states.byte_rows(trained, ways[:5]), note="bytes for each parameter, measured")
 
 # %% tags=["nbval-ignore-output"]
-Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
-      small_states.loss_rows(trained, ways[:5]))
+columns = ["Adam", "loss at the end, minus that of float32, for each seed", "in words",
+           "mean squares at rest"]
+Table(columns, small_states.loss_rows(trained, ways[:5]))
 
 # %% [markdown]
 # The first row shows, in brackets, the loss itself. *At rest* are mean squares that were the same
 # 20 steps before. (Those in float32 belong to characters that were never seen: they are 0.)
 #
-# Read the losses:
+# A loss is called higher if it is so with each seed, by more than a hundredth: by about so much seeds
+# differ. What to expect:
 #
-# * With only the states in bfloat16, more mean squares are at rest, but the loss hardly differs.
-#   150 steps are few, and a step depends only on the root of $v$.
-# * With the weights in bfloat16, too, rounding to the nearest costs something: the loss is higher
-#   for each seed. This is what 05b has shown: small steps get lost.
-# * Rounded stochastically, the same 8 bytes for each parameter are about as good as 16.
+# * With only the states in bfloat16, more mean squares are at rest. But 150 steps are few, and a
+#   step depends only on the root of $v$.
+# * With the weights in bfloat16, too, rounding to the nearest loses small steps, as in 05b.
+# * Rounded stochastically, the same 8 bytes for each parameter keep small steps on average.
 
 # %% [markdown]
-# So stochastic rounding does what mixed precision with a master could not do: it halves the bytes.
+# Where the last row shows no difference, stochastic rounding does what mixed precision with a
+# master could not do: it halves the bytes.
 #
-# This was a tiny model, 150 steps and one learning rate. With larger steps fewer of them get lost:
-# set `rate` to 0.01 above, and look again. (Tried here: with either rounding of the weights, the
-# loss differed by less than 0.02 from float32's, upwards for two seeds and downwards for one.)
-# Large models lower their rate in the course of training. Then steps become smaller, and more get
-# lost.
+# This was a tiny model, 150 steps and one learning rate, which was not tuned. With larger steps
+# fewer of them get lost: set `rate` to 0.01 above, and look again. (Tried here: with either
+# rounding of the weights, the loss differed by less than 0.02 from float32's, upwards for two seeds
+# and downwards for one.) Large models lower their rate in the course of training. Then steps become
+# smaller, and more get lost.
 
 # %% [markdown]
 # **On several ranks.** Replicas stay equal because their steps are equal. Now a step draws random
@@ -274,8 +276,7 @@ print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 
 # * No root comes back as 0. Code 0 stands for half a scale.
 
 # %% tags=["nbval-ignore-output"]
-Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
-      small_states.loss_rows(trained, ["float32", "8 bits, roots"]))
+Table(columns, small_states.loss_rows(trained, ["float32", "8 bits, roots"]))
 
 # %%
 shapes = [p.shape for p in small_states.Transformer(small_states.WIDTH, small_states.LAYERS)
@@ -295,8 +296,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # tensors have blocks that are not full.)
 #
 # It is not the same training as in float32: small roots are coarse, so some steps have another
-# length. Here the losses differ by about a hundredth, and the smaller state even has the lower
-# ones. Do not expect this of another model. What you may conclude: it trains about as well here.
+# length. The table says whether the losses differ by more than a hundredth, with this one learning
+# rate. Do not expect the same of another model.
 
 # %% [markdown]
 # **On GPUs** nobody writes these loops by hand.
@@ -321,8 +322,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # ## What you have learnt
 #
 # * In bfloat16, rounded to the nearest, a small change of a state is lost each time. **Stochastic
-#   rounding** keeps it on average. With it, 8 bytes for each parameter trained about as well as 16
-#   here. Replicas have to draw the same numbers for it.
+#   rounding** keeps it on average, with 8 bytes for each parameter in place of 16. Replicas have to
+#   draw the same numbers for it.
 # * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
 # * Both keep as many numbers as Adam, in fewer bytes. Part
 #   [05h](05h_optimizers_for_matrices.ipynb) has optimizers that keep fewer numbers.

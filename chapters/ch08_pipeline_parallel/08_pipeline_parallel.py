@@ -208,7 +208,7 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 # $\frac{p-1}{m}$. With 4 stages and 8 micro-batches these are 27 % and 37.5 %. When a text gives a
 # number for a bubble, ask which of the two measures it uses.
 #
-# Measured values lie somewhat above the formulas. Messages take time, and a sleep lasts a little
+# Expect measured values somewhat above the formulas. Messages take time, and a sleep lasts a little
 # longer than was asked for. How much above differs from run to run.
 
 # %% [markdown]

@@ -88,8 +88,8 @@ less.compare(theory=100 * half / (m + half), measured=100 * runs["interleaved"][
 plot_schedule({name: measured for name, (_, measured) in runs.items()})
 
 # %% [markdown]
-# In theory the bubble is divided by $v$: over the ideal it is $\frac{1}{v}\,\frac{p-1}{m}$. Real
-# ranks gain less. They pause between actions, and now there are twice as many actions.
+# In theory the bubble is divided by $v$: over the ideal it is $\frac{1}{v}\,\frac{p-1}{m}$. Expect
+# real ranks to gain less, because they pause between actions, and now there are twice as many.
 #
 # It has two prices. Messages cross $vp - 1$ boundaries in place of $p - 1$. And a rank keeps more:
 # "11/2" in the picture means 11 micro-batches, each on one of the two chunks. That is as much as

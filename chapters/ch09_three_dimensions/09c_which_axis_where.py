@@ -26,8 +26,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, plot_bars, plot_traffic, predict, progress,
-    put_to_the_test,
+    Machines, Table, check, compare_rounds, hint, lab, launch, plot_bars, plot_traffic, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -214,9 +214,9 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
 # %% [markdown]
 # Only the first axis decides here how many bytes leave a machine. Its length is the number of
 # machines, so its groups, and no others, are on two machines. With tp in front, most bytes leave a
-# machine, and the next layer waits for each of these calls. With pp or dp in front, the card alone
-# needs only a small part of the step, so the order with fewest bytes need not be the fastest one:
-# compare the last two columns.
+# machine, and the next layer waits for each of these calls. Where the card alone needs only a small
+# part of the step, as it should with pp or dp in front, the order with fewest bytes need not be the
+# fastest one: compare the last two columns.
 #
 # Two pictures of the same training follow: the order that sends least, and the one that sends most.
 # Shaded fields are machines. The area of each square is what one rank sends to another one.
@@ -383,7 +383,7 @@ Table(["", "parameters"],
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # PyTorch's profiler beside steps with dp across machines, on cards of this rate and of a tenth.
 def profile_step(three_dimensions, quiet, on, text, width, context, samples):
-    """Of the shorter of two steps: its seconds on this rank, and of what is in it, by name."""
+    """Of each of two steps: its seconds on this rank, and of what is in it, by name."""
     model = three_dimensions.whole_model(width=width, context=context, layers=blocks, tied=False)
     mesh, found = three_dimensions.Mesh(on, three_dimensions.JOINT), []
     engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
@@ -395,21 +395,25 @@ def profile_step(three_dimensions, quiet, on, text, width, context, samples):
         with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):
             engine.step(*batch)
         found.append({event.key: event.cpu_time_total / 1e6 for event in seen.key_averages()})
-    return min(found, key=lambda seconds: seconds["step"])
+    return found
 
 rates = [card_megabytes_per_second * 1e6, card_megabytes_per_second * 1e5]
 quiet = lab("collectives_measured").suppress_output
-fast, slow = (
-    launch(profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
-           world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
-    for rate in rates)
+profiles = {rate: [] for rate in rates}
+for rate in rates * 2:  # in turns
+    profiles[rate] += launch(
+        profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
+        world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
+fast, slow = (min(of_rate, key=lambda seconds: seconds["step"]) for of_rate in profiles.values())
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 is_tp_worst = worst.split()[0] == "tp"
 talks = calls["tp"] > calls["pp"] > calls["dp"]
 dp = "average over dp"
-network = ("imprecise" if slow[dp] > 2 * fast[dp] else "not refuted") if machines else "not tested"
+of_dp = [[seconds[dp] for seconds in profiles[rate]] for rate in reversed(rates)]
+is_slower = machines and compare_rounds(*of_dp).low > 2
+network = ("imprecise" if is_slower else "not refuted") if machines else "not tested"
 surprises = f"""
 - [C192] TP communicates very often, PP less, DP rarely | web page, “Communication Hierarchy” |
   {"right" if talks else "not here"} | rank 0 of 2 × 2 × 2 made {calls["tp"]} calls along
@@ -422,10 +426,10 @@ surprises = f"""
 - [C191] The best interconnect for DP is a network of any bandwidth | web page, “Communication
   Hierarchy” | {network} | it works, at a price: over cards of {rates[1] / 1e6:g} MB/s the average
   took {slow[dp]:.2f} s of a step of {slow["step"]:.2f} s, over {rates[0] / 1e6:g} MB/s
-  {fast[dp]:.2f} of {fast["step"]:.2f} s (profiles in this section). With 70B
-  parameters on 8 × 4 × 2 GPUs, each sends {sent_large["dp"] / 1e9:.1f} GB in a step (calculated:
-  section 3, table) | measured: how much it costs. With overlap, as in DDP over NCCL, the backward
-  is expected to hide a part
+  {fast[dp]:.2f} of {fast["step"]:.2f} s (the shortest of four steps each, profiled in turns in this
+  section). With 70B parameters on 8 × 4 × 2 GPUs, each sends {sent_large["dp"] / 1e9:.1f} GB in a
+  step (calculated: section 3, table) | measured: how much it costs. With overlap, as in DDP over
+  NCCL, the backward is expected to hide a part
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]

@@ -276,9 +276,9 @@ Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean"
 # step some expert still gets more than its eighth. The bias needs some 50 steps until the picture
 # shows it: it moves by 0.01 a step, and has to overtake the differences of the scores.
 #
-# The loss is about the same: in 150 steps, few good experts are enough for a model this small. So
-# balance does not help the *model* much here. It does help the *machines*: the busiest rank decides
-# how long a step takes. Part 09e measures that.
+# The losses have one seed each, and no weight was tuned: they do not say whether balance helps the
+# *model*. It does help the *machines*: the busiest rank decides how long a step takes. Part 09e
+# measures that.
 
 # %% [markdown]
 # **In engines.** DeepSeek-V3 adds its bias to sigmoids of the scores, moves it by 0.001 in most of
@@ -369,10 +369,10 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
          for (balance, factor), (lost, loss, _) in rows.items())])
 
 # %% [markdown]
-# Where letters are dropped, the loss is higher in these trainings: a dropped letter goes through no
-# MLP in this layer. Fewer letters are dropped than the loads of the training without a capacity
-# suggest. One reason: a dropped choice gives the router no gradient, so the router has less cause
-# to like the busiest expert even more.
+# A dropped letter goes through no MLP in this layer, so expect a higher loss where many are
+# dropped. (With one seed each, small differences say nothing.) Fewer letters are dropped than the
+# loads of the training without a capacity suggest. One reason: a dropped choice gives the router no
+# gradient, so the router has less cause to like the busiest expert even more.
 
 # %% [markdown]
 # With balancing, a capacity factor of 2 drops next to nothing. But it also reserves twice the room,

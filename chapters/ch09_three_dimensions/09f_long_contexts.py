@@ -417,7 +417,7 @@ plot_bars([f"{context:,}" for context in contexts],
 
 # %% [markdown]
 # The ring computes only blocks that queries see. With all keys, every score is computed, and half
-# of them are thrown away. The longer the text, the more time that costs.
+# of them are thrown away. The longer the text, the more arithmetic that is.
 #
 # **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` lays places in a
 # zigzag. By default it gathers all keys. With `set_rotate_method("alltoall")` it passes them on. It

@@ -152,6 +152,14 @@ def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
             for size in sizes}  # fmt: skip
 
 
+def compare_parts(run, size, other, rounds=5):
+    """Compare the seconds of a step in parts of two sizes, round by round."""
+    from pedagogy_lib import compare_rounds
+
+    return compare_rounds(*([run[f"{x}, round {r}"].seconds[0] for r in range(1, rounds + 1)]
+                            for x in (size, other)))  # fmt: skip
+
+
 def digits() -> tuple[Tensor, ...]:
     """Load real handwritten digits of 8 x 8 pixels: training images and labels, and test ones."""
     from sklearn.datasets import load_digits

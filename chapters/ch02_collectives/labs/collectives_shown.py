@@ -31,19 +31,16 @@ def deliver(ways, file_bytes: int, bytes_per_second: float, latency_seconds: flo
 
 
 def deliver_in_pieces(chain, counts, file_bytes: int, bytes_per_second: float) -> list[float]:
-    """Time `chain(x, pieces)` in seconds for each number of pieces, as the best of three rounds."""
+    """Time `chain(x, pieces)` in seconds for each number of pieces, as the best of three turns."""
     from pedagogy_lib import throttle
 
-    took, x = [], torch.zeros(file_bytes, dtype=torch.uint8)
+    took, x = [float("inf")] * len(counts), torch.zeros(file_bytes, dtype=torch.uint8)
     with throttle(bytes_per_second):
-        for pieces in counts:
-            rounds = []
-            for _ in range(3):
-                dist.barrier()
-                began = time.perf_counter()
-                chain(x, pieces)
-                rounds.append(time.perf_counter() - began)
-            took.append(min(rounds))
+        for k, pieces in [*enumerate(counts)] * 3:
+            dist.barrier()
+            began = time.perf_counter()
+            chain(x, pieces)
+            took[k] = min(took[k], time.perf_counter() - began)
     return took
 
 

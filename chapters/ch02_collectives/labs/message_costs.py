@@ -7,6 +7,7 @@ torchrun --nproc-per-node 2 labs/message_costs.py
 """
 
 import time
+from itertools import product
 
 import numpy as np
 import torch
@@ -92,15 +93,15 @@ def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list
 
     found = {name: [[0.0] * len(sizes) for _ in range(rounds)] for name in all_reduces}
     with throttle(B, alpha):
-        for name, all_reduce in all_reduces.items():
+        for all_reduce in all_reduces.values():
             all_reduce(torch.zeros(dist.get_world_size()))  # opens the connections
-            for seconds in found[name]:
-                for k, size in enumerate(sizes):
-                    x = torch.zeros(size // 4)
-                    dist.barrier()
-                    began = time.perf_counter()
-                    all_reduce(x)
-                    seconds[k] = time.perf_counter() - began
+        for number, name in product(range(rounds), all_reduces):  # all ways take turns
+            for k, size in enumerate(sizes):
+                x = torch.zeros(size // 4)
+                dist.barrier()
+                began = time.perf_counter()
+                all_reduces[name](x)
+                found[name][number][k] = time.perf_counter() - began
     return found
 
 
@@ -188,36 +189,21 @@ def describe_anatomy(rounds) -> str:
 
     The middle half of the rounds has to agree; otherwise no difference is claimed.
     """
-    both, low, high = quartiles(
-        (r["first exchange"] + r["second exchange"]) / 2 / r["one half alone"] for r in rounds
+    from pedagogy_lib import compare_rounds
+
+    alone, gloo, by_hand = (
+        [r[name] for r in rounds] for name in ("one half alone", "Gloo's all-reduce", "all")
     )
+    both = compare_rounds([(r["first exchange"] + r["second exchange"]) / 2 for r in rounds], alone)
     said = "too unsteady to say whether it is free"
-    if high < 1.3:
+    if both.high < 1.3:
         said = "so the second one is nearly free"
-    elif low > 1.5:
+    elif both.low > 1.5:
         said = "so the second one is not free"
-    lines = [f"two halves at once take {both:.1f} times as long as one alone "
-             f"({low:.1f} to {high:.1f}):", f"    {said}"]  # fmt: skip
-    gloo, by_hand = ([r[name] for r in rounds] for name in ("Gloo's all-reduce", "all"))
-    ratio, low, high = quartiles(a / b for a, b in zip(gloo, by_hand))
-    lines += [f"Gloo's all-reduce takes {ratio:.1f} times as long as the one by hand "
-              f"({low:.1f} to {high:.1f}):", f"    {compare_rounds(gloo, by_hand)}"]  # fmt: skip
-    return "\n".join(lines)
-
-
-def compare_rounds(first, second) -> str:
-    """Say whether the first way is quicker, from the seconds of both ways in the same rounds.
-
-    The middle half of the rounds has to show a difference of a tenth.
-    """
-    _, low, high = quartiles(a / b for a, b in zip(first, second))
-    return "quicker" if high < 0.9 else "slower" if low > 1.1 else "no difference seen"
-
-
-def quartiles(ratios) -> tuple[float, float, float]:
-    """Return the median and the lower and upper quartile."""
-    low, middle, high = np.quantile(list(ratios), (0.25, 0.5, 0.75))
-    return float(middle), float(low), float(high)
+    to_hand = compare_rounds(gloo, by_hand)
+    return (f"two halves at once, compared with one alone: {both}:\n    {said}\n"
+            f"Gloo's all-reduce, compared with the one by hand: {to_hand}:\n"
+            f"    {to_hand.word}")  # fmt: skip
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -119,12 +119,12 @@ def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
     from pedagogy_lib import measure, throttle
 
     with throttle(bytes_per_second) if bytes_per_second else nullcontext():
-        for name, way in ways.items():
+        for way in ways.values():
             way(torch.zeros(16))  # the first messages open the connections
-            for _ in range(rounds):
-                dist.barrier()
-                with measure(name):
-                    way(torch.zeros(nbytes // 4))
+        for name in [*ways] * rounds:
+            dist.barrier()
+            with measure(name):
+                ways[name](torch.zeros(nbytes // 4))
 
 
 def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
@@ -140,15 +140,9 @@ def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
                   machines=machines, device="cpu")  # fmt: skip
 
 
-def round_ms(run, label) -> list[float]:
-    """Return the ms of each round, on the rank that took longest."""
-    rounds = zip(*run[label].spans, strict=True)
-    return [1e3 * max(end - begin for begin, end in spans) for spans in rounds]
-
-
 def range_ms(run, label) -> str:
     """Format the ms of the fastest and the slowest round, without the first one: "24 to 31"."""
-    times = round_ms(run, label)[1:]
+    times = [1e3 * seconds for seconds in run[label].rounds[1:]]
     return f"{min(times):.0f} to {max(times):.0f}"
 
 

@@ -282,16 +282,32 @@ def byte_rows(run, ways) -> list[list[str]]:
     return [[way, *(f"{x:.2f}" for x in (*row, sum(row)))] for way, row in zip(ways, each)]
 
 
+CLEAR = 0.01  # of a loss: by about so much the losses of different seeds differ
+
+
 def loss_rows(run, ways) -> list[list[str]]:
-    """Return, for each way, its losses relative to float32's, by seed, and its share at rest."""
+    """Return, for each way, its losses relative to float32's, by seed, in words, and share at rest.
+
+    Higher and lower are losses that are so with each seed, by more than CLEAR.
+    """
     rows = []
     for way in ways:
         found = [of_seed[way] for of_seed in run.values]
         plain = [of_seed["float32"][0] for of_seed in run.values]
-        gaps = [f"{loss - least:+.4f}" for (loss, _), least in zip(found, plain)]
-        told = [f"({least:.4f})" for least in plain] if way == "float32" else gaps
-        rows.append([way, "  ".join(told), f"{sum(share for _, share in found) / len(found):.0%}"])
+        gaps = [loss - least for (loss, _), least in zip(found, plain)]
+        is_plain = way == "float32"
+        told = [f"({least:.4f})" for least in plain] if is_plain else [f"{x:+.4f}" for x in gaps]
+        at_rest = sum(share for _, share in found) / len(found)
+        word = "–" if is_plain else describe_gaps(gaps)
+        rows.append([way, "  ".join(told), word, f"{at_rest:.0%}"])
     return rows
+
+
+def describe_gaps(gaps) -> str:
+    """Return "higher" or "lower" if all gaps between two losses are, by more than CLEAR."""
+    if min(gaps) > CLEAR:
+        return "higher"
+    return "lower" if max(gaps) < -CLEAR else "no difference seen here"
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -244,12 +244,29 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
     return took / FORWARD, max(seen) / sum(flat.nbytes for flat in flats)
 
 
-def quickest(*args, tries=3):
-    """Return the quickest of some runs of one_step on 2 ranks; other programs can only slow it."""
+def take_turns(ways, rounds=3) -> dict:
+    """Launch one_step on 2 ranks in several ways that take turns; return {name: [its runs]}.
+
+    ways  {name: arguments of one_step}
+    """
     from pedagogy_lib import launch
 
-    runs = [launch(one_step, *args, world_size=2, device="cpu") for _ in range(tries)]
+    runs = {name: [] for name in ways}
+    for name in [*ways] * rounds:
+        runs[name].append(launch(one_step, *ways[name], world_size=2, device="cpu"))
+    return runs
+
+
+def quickest(runs):
+    """Return the quickest run, because other programs can only make one slower."""
     return min(runs, key=lambda run: run.values[0][0])
+
+
+def compare_steps(runs, name, other):
+    """Compare the time of a step in two ways of `take_turns`, with a margin of a twentieth."""
+    from pedagogy_lib import compare_rounds
+
+    return compare_rounds(*([run.values[0][0] for run in runs[x]] for x in (name, other)), 0.05)
 
 
 def watch(engine, pace):
@@ -276,12 +293,12 @@ def main():
 
     if misses_something(__file__):
         return
-    for layers in (1, 2, 3, 6):
-        for depth in (0, 1, 2):
-            run = quickest(depth, layers, UNEVEN)
-            took = max(forwards for forwards, _ in run.values)
-            print(f"{layers} layers in a unit, {depth} ahead: {took:.1f} forwards of a layer, "
-                  f"at most {run.values[0][1]:.2f} models gathered", flush=True)  # fmt: skip
+    ways = {(depth, layers): (depth, layers, UNEVEN) for layers in (1, 2, 3, 6)
+            for depth in (0, 1, 2)}  # fmt: skip
+    for (depth, layers), runs in take_turns(ways).items():
+        took, most = quickest(runs).values[0]
+        print(f"{layers} layers in a unit, {depth} ahead: {took:.1f} forwards of a layer, "
+              f"at most {most:.2f} models gathered", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -81,5 +81,41 @@ def test_ways_whose_seeds_overlap_are_not_told_apart():
 def test_the_fastest_is_named_only_with_a_margin_over_all_others():
     judge = SCALING.judge_fastest
     assert judge({"ZeRO-1": "quicker", "FSDP2": "quicker"}) == "right here"
-    assert judge({"ZeRO-1": "no difference seen", "FSDP2": "quicker"}) == "not decided by time here"
+    undecided = {"ZeRO-1": "no difference seen here", "FSDP2": "quicker"}
+    assert judge(undecided) == "not decided by time here"
     assert judge({"ZeRO-1": "slower", "FSDP2": "quicker"}) == "depends"
+
+
+def rounds(factor):
+    return [factor * seconds for seconds in (1.0, 1.2, 0.9, 1.0, 1.1)]
+
+
+def test_a_longer_step_on_more_ranks_needs_a_margin():
+    strong = {1: rounds(1.0), 4: rounds(0.5), 8: rounds(0.6)}
+    times = {"strong": strong, "weak": strong}
+    said = SCALING.how_it_scaled(times, times)
+    assert "the shortest step is on 4 ranks, and on 8 it is longer again." in said
+    strong[8] = rounds(0.52)
+    assert "no difference seen here between 4, 8 ranks." in SCALING.how_it_scaled(times, times)
+
+
+def test_computing_is_longer_than_an_all_reduce_only_if_it_clearly_is():
+    steps = {1: rounds(0.5), 4: rounds(1.05), 16: rounds(2.0)}
+    predicted = {samples: min(times) for samples, times in steps.items()}
+    said = SCALING.what_limits(steps, rounds(1.0), predicted, predicted, 0.9)
+    assert "from 16 samples on" in said
+
+
+def test_the_share_that_is_hidden_most_of_the_time_leaves_out_lucky_rounds():
+    network = 2 * 7 / 8 * SCALING.model_bytes() / 1e6
+    times = [1 + share * network for share in (0.0, 0.5, 0.6, 0.7, 0.8)]
+    fastest, mostly = SCALING.compute_overlap_share([1.0, 1.1], times, 8, 1e6)
+    assert (round(fastest, 6), round(mostly, 6)) == (1.0, 0.5)
+
+
+def test_options_that_rounds_do_not_tell_apart_are_all_named():
+    describe = load_solved_lab("ddp_options").describe_quickest
+    assert describe(["a", "b"], [rounds(1.0), rounds(1.5)]) == "a"
+    assert (
+        describe(["a", "b"], [rounds(1.05), rounds(1.0)]) == "no difference seen here between b, a"
+    )

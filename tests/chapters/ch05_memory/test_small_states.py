@@ -106,3 +106,24 @@ def test_muon_takes_no_fused_matrix():
     muon, _ = MATRIX.MuonAndAdam(MATRIX.split_attention(model), 0.1).both
     shapes = [tuple(p.shape) for group in muon.param_groups for p in group["params"]]
     assert shapes == [(16, 16)] * 4 + [(64, 16), (16, 64)]
+
+
+@pytest.mark.parametrize(("gaps", "word"), [
+    ([0.02, 0.03, 0.04], "higher"), ([-0.02, -0.03, -0.04], "lower"),
+    ([0.02, 0.03, 0.005], "no difference seen here"), ([-0.5, 0.5, 0.5], "no difference seen here"),
+])  # fmt: skip
+def test_a_loss_is_higher_only_if_it_is_with_each_seed(gaps, word):
+    assert SMALL.describe_gaps(gaps) == word
+
+
+def test_a_way_is_slower_than_its_flops_only_in_most_rounds():
+    rounds = [1.0, 1.2, 0.9, 1.0, 1.1]
+
+    def way(factor, flops):
+        return None, [factor * seconds for seconds in rounds], flops
+
+    found = {"plain": way(1.0, 300), "blocks": way(1.35, 400), "policy": way(1.4, 300)}
+    find = load_solved_lab("recomputation").find_slower_than_flops
+    assert find(found) == ["policy"]
+    found["blocks"][1][1] = 9.0  # one slow round decides nothing
+    assert find(found) == ["policy"]

@@ -6,6 +6,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 import torch
+from helpers import load_solved_lab
 
 from coursekit.building import build
 from coursekit.labs import find_lab
@@ -316,3 +317,16 @@ def test_uneven_stages_refuse_a_message_of_another_dtype_or_shape():
         launch(*work, 6, torch.bfloat16, **options)
     for found, wanted in launch(*work, 4, torch.bfloat16, **options).values:
         assert found == pytest.approx(wanted)
+
+
+def test_plans_change_places_only_if_most_rounds_say_so():
+    rounds = [1.0, 1.2, 0.9]
+    times = {name: [factor * seconds for seconds in rounds]
+             for name, factor in {"a": 1.0, "b": 1.05, "c": 1.5}.items()}  # fmt: skip
+    rows_of_pairs = load_solved_lab("uneven_runs").rows_of_pairs
+    every, far = rows_of_pairs({"a": 1.0, "b": 1.05, "c": 0.5}, times)
+    assert every[1:] == [3, 0, 2, 1]  # c is predicted to be the fastest, and is the slowest
+    assert far[1:] == [2, 0, 2, 0]
+    every, far = rows_of_pairs({"a": 1.0, "b": 1.05, "c": 2.0}, times)
+    assert every[1:] == [3, 2, 0, 1]
+    assert far[1:] == [2, 2, 0, 0]
