@@ -379,7 +379,7 @@ put_to_the_test(surprises, more=f"""
   DDP's hooks are the same on GPUs
 - [C063] Bucketing is faster than one call for each gradient | PyTorch slides,
   “Computation-Communication overlap: bucketing”; book chapter, “PyTorch DistributedDataParallel
-  (DDP)” | {"right" if once["measured"] < each["measured"] else "not seen here"} |
+  (DDP)” | {"right" if 1.5 * once["measured"] < each["measured"] else "not seen here"} |
   {gradients} gradients: {1e3 * each["measured"]:.1f} ms one by one, {1e3 * once["measured"]:.1f} ms
   in one bucket (section 1, table) | measured: over Gloo; a call of NCCL is expected to take
   less time, but not none: the same order, and a smaller gap
