@@ -9,8 +9,7 @@
 # ![Bars of bandwidth for four sizes, of one message and of all-reduces on two and four ranks of
 # this machine](../assets/covers/02f_what_a_call_costs.png)
 #
-# *Measured in section 2: how many bytes in a second one message carries on this machine, and how
-# many an all-reduce does.*
+# *Measured in section 2: the bandwidth of one message on this machine, and that of all-reduces.*
 #
 # **After this part you can** say when a model of messages is not enough, choose the size of a
 # bucket, and read the bandwidths that NCCL's benchmarks report.
@@ -122,16 +121,16 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 # save time. For small ones it costs messages.
 
 # %% [markdown]
-# Do messages cost time that travel *at the same moment*? In the model they do not. Compare three
-# ways. In each of them two messages follow each other, so the model says nearly the same:
+# Do messages that travel *at the same moment* cost extra time? In the model they do not. Compare
+# three ways. In each of them two messages follow each other, so the model says nearly the same:
 #
 # * the message there and back of part 02e: **2** messages in all;
 # * the lab's ring on two ranks: **4** messages, two at a time;
 # * Gloo's all-reduce on two ranks: **8** messages, four at a time.
 #
 # The table also shows what the threads of a rank do. One thread of Gloo listens to the network. A
-# collective also passes a second one, which carries it out. A thread *sleeps* until the one before
-# it is done. Then the operating system wakes it, and that takes time.
+# collective involves a second thread, the one that executes it. A thread *sleeps* until the one
+# before it is done. Then the operating system wakes it, and that takes time.
 
 # %% tags=["nbval-ignore-output"]
 pairs = launch(call_costs.side_by_side, world_size=2, device="cpu").values

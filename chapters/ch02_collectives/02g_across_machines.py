@@ -4,8 +4,8 @@
 # **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
 # machine, and messages passed through its memory. In a cluster, messages between machines pass a
 # network card. It is much slower than memory, and several ranks may share it. You get such a
-# cluster on your laptop. For the network, its machines are real, and the operating system limits
-# the speed of their cards.
+# cluster on your laptop. As far as the network is concerned, these are separate machines, and the
+# operating system limits the speed of their cards.
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:

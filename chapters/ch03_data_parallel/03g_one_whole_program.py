@@ -70,12 +70,12 @@ folder = Path(kept.name)
 # that `torchrun` can report the traceback of a rank that failed ([its
 # documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
 #
-# **On GPUs: without `set_device`**, all that does not name its device goes to GPU 0: `.cuda()`,
-# `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the machine takes
-# memory there, and the program may hang, says [PyTorch's
-# tutorial](https://docs.pytorch.org/tutorials/beginner/ddp_series_multigpu.html). **With `RANK` in
-# place of `LOCAL_RANK`**, rank 2 asks for GPU 2. If it is on the second of two machines with two
-# GPUs each, there is none. In section 7 you see both numbers for four ranks.
+# **On GPUs: without `set_device`**, anything that does not name a device ends up on GPU 0:
+# `.cuda()`, `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the
+# machine takes memory there, and the program may hang, according to [PyTorch's
+# tutorial](https://docs.pytorch.org/tutorials/beginner/ddp_series_multigpu.html). **With `RANK`
+# instead of `LOCAL_RANK`**, rank 2 asks for GPU 2. If it is on the second of two machines with two
+# GPUs each, no such GPU exists. In section 7 you see both numbers for four ranks.
 
 # %% [markdown]
 # ## 2 · Who reads what

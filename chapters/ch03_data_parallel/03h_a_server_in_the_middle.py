@@ -149,8 +149,8 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
 # In a profile, waiting and sending are both time in the collective. A barrier *before* the
 # collective separates them. Time in the barrier is waiting. Time in the collective is then sending.
 #
-# Three of four ranks need 10 ms for a gradient, the last one 50 ms. (They sleep for so long.) How
-# long does rank 0 wait?
+# Three of four ranks need 10 ms for a gradient and the last one 50 ms, for which they sleep here.
+# How long does rank 0 wait?
 
 # %%
 def compute_wait_send(milliseconds, nbytes, rounds=8):

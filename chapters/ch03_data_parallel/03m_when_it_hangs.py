@@ -89,8 +89,8 @@ untold.compare(3 * world_size, silent, kind="communication", wire="counted")
 # at all: that is a clue, and the only one here. Sometimes an error speaks of a "remote worker
 # crashing". Nobody has crashed: a neighbour had given up a moment earlier.
 #
-# And some mistakes give no error on many ranks. Every rank adds [1, 10], but rank 2 brings [1, 10,
-# 100]. The first two sums should be [4, 40] on four ranks. Here are three tries:
+# Some mistakes leave many ranks without an error. Every rank adds [1, 10], but rank 2 brings
+# [1, 10, 100]. The first two sums should be [4, 40] on four ranks. Here are three tries:
 
 # %% tags=["nbval-ignore-output"]
 sums = launch(hangs.add_unequal, world_size=world_size, device="cpu").values

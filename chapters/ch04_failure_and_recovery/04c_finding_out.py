@@ -2,9 +2,9 @@
 # # {{title}}
 #
 # **Something is wrong. With which rank, and what?** A checkpoint helps only those who know that
-# they need it. A rank that crashes is easy to find. One that stands still, that is slow, or that
-# computes wrong numbers is not: all others look just as guilty. Here you make each of these happen,
-# and write what finds it.
+# they need it. A rank that crashes is easy to find. A rank that hangs, lags or computes wrong
+# numbers is harder to find, because every other rank looks equally guilty. Here you make each of
+# these happen, and write what finds it.
 
 # %% [markdown]
 # ![Timeline of four ranks: rank 2 computes three times as long as the others, and they wait for it

@@ -329,8 +329,8 @@ plot_curves({"the batch stays the same": {"undisturbed": curve(undisturbed),
 #
 # All of it together, with `--nnodes 1:2`. There are two machines. Machine 1 is switched off after
 # step 20. Machine 0 finds that out after 2 seconds, the timeout of its group, goes on alone from
-# step 17, and saves. Later machine 1 is back: a new agent starts there and joins. So that you need
-# not wait long, machine 0 stops at step 40 and waits for it.
+# step 17, and saves. Later machine 1 is back: a new agent starts there and joins. To keep this cell
+# short, machine 0 pauses at step 40 until machine 1 is back.
 
 # %%
 two = run_program("two", 20, 60, comes_back=40, **torchrun_settings(1, 2))

@@ -294,9 +294,9 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 # the next round.
 #
 # Each curve has one seed, and no rate was tuned for its number of workers. So their differences at
-# the end do not say whether four workers are better than one: the data are easy. The
-# paper reports that eight workers with 500 inner steps come close to training that exchanges
-# gradients in each step, for language models of 60 to 400 million parameters.
+# the end do not say whether four workers are better than one. According to the paper's abstract, a
+# language model trained by eight workers is as good as one whose gradients are exchanged in each
+# step, with 500 times less communication. Its models have 60 to 400 million parameters.
 
 # %% tags=["nbval-ignore-output"]
 run, (_, _, weights) = tried["four workers"]

@@ -263,8 +263,10 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
     if is_whole(place):
         return f"rank 0: {place.name} exists already, and is whole"
     try:
+        if place.exists():
+            need_readable(place)  # and so damaged; what cannot be read may be whole
         write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
-        shutil.rmtree(place, ignore_errors=True)  # one of this step that was not whole, if any
+        shutil.rmtree(place, ignore_errors=True)
         os.replace(unfinished, place)
         sync_folder(place.parent)
         remove_old(place, keep)

@@ -359,7 +359,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
     """
     group, store = meet(folder, timeout)
     rank, n = dist.get_rank(), dist.get_world_size()
-    guard = patience and Guard(store, rank, n, patience)
+    guard = Guard(store, rank, n, patience) if patience else None
     training = Training(data, fault, guard.enter if guard else lambda: None, group=group)
     try:
         while training.steps < steps:
@@ -376,7 +376,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
         dist.destroy_process_group()  # all groups: closes connections, so the others learn of it
         happened, pid = store.get("fault").split()
         kill_if_there(int(pid))  # it may hang, and this experiment is over
-        found = (guard and guard.read_finding()) or {"what": "", "ranks": []}
+        found = (guard.read_finding() if guard else None) or {"what": "", "ranks": []}
         return {"after": known - float(happened), "error": str(error),
                 "found": found["what"], "ranks": found["ranks"]}  # fmt: skip
     finally:

@@ -1,12 +1,15 @@
 """Which times count, and when a difference between times is one."""
 
+import time
+
 import pytest
 import torch
+import torch.distributed as dist
 from helpers import load_solved_lab
 
 from pedagogy_lib import launch
 
-COSTS = load_solved_lab("message_costs")
+COSTS, SHOWN = load_solved_lab("message_costs"), load_solved_lab("collectives_shown")
 
 
 def test_the_slowest_rank_counts_in_each_round():
@@ -14,6 +17,25 @@ def test_the_slowest_rank_counts_in_each_round():
     assert COSTS.fastest_round(ranks) == [9.0, 4.0]  # each rank's best would give 2 and 3
     values = [{"ring": of_rank} for of_rank in ranks]
     assert COSTS.slowest_rank(values) == {"ring": [9000.0, 4000.0]}
+
+
+def deliver_by_sleeping(shown):
+    """Ranks sleep in turn: each is quick in one of two rounds, but no round is."""
+    slept = []
+
+    def sleep(x, pieces):
+        slept.append(pieces)
+        if (len(slept) > 2) == dist.get_rank():  # two counts in a round
+            time.sleep(0.05)
+
+    return slept, shown.deliver_in_pieces(sleep, [1, 5], 10, 1e9, rounds=2)
+
+
+def test_a_chain_is_timed_in_rounds_that_all_ranks_share():
+    run = launch(deliver_by_sleeping, SHOWN, world_size=2, device="cpu")
+    assert [slept for slept, _ in run.values] == [[1, 5, 1, 5]] * 2
+    seconds = [of_rank for _, of_rank in run.values]
+    assert min(COSTS.fastest_round(seconds)) >= 0.05
 
 
 def test_the_parts_of_an_all_reduce_by_hand_add_up():
@@ -27,7 +49,7 @@ def test_the_parts_of_an_all_reduce_by_hand_add_up():
 
 
 def send_and_return(way):
-    rank = torch.distributed.get_rank()
+    rank = dist.get_rank()
     x, incoming = torch.arange(4.0) + 10 * rank, torch.zeros(2)
     way(x, incoming)
     return incoming.tolist()

@@ -1,5 +1,7 @@
 """Data parallel training in every form equals one process: weights after five steps, float64."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -203,6 +205,86 @@ def test_a_second_backward_before_finish_is_refused_on_all_ranks():
     with pytest.raises(RankError, match="call finish"):
         launch(two_backwards, False, world_size=2)
     assert launch(two_backwards, True, world_size=2).values == [[[2.0, 2.0]]] * 2
+
+
+class TwoBranches(nn.Module):
+    """Two layers after one another, or either of them alone."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(2)).double()
+
+    def forward(self, x, path=(0, 1), fails=False):
+        for number in path:
+            x = torch.tanh(self.layers[number](x))
+            if fails and number == 0:
+                x.register_hook(raise_error)
+        return x.square().sum()
+
+
+def raise_error(gradient):
+    raise MemoryError
+
+
+def go_backward(model, step, path=(0, 1), fails=False):
+    chance = torch.Generator().manual_seed(10 * step + dist.get_rank())
+    model(torch.randn(3, 2, generator=chance, dtype=torch.float64), path, fails).backward()
+
+
+def backward_after_one_that_raised(guilty, path):
+    ddp = DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)
+    with suppress(MemoryError):
+        go_backward(ddp, 0, fails=dist.get_rank() in guilty)
+    ddp.zero_grad()
+    go_backward(ddp, 1, path=path)
+
+
+@pytest.mark.parametrize("path", [(0, 1), (0,)])
+@pytest.mark.parametrize("guilty", [(0, 1), (1,)])
+def test_a_backward_that_raised_is_not_forgotten(guilty, path):
+    with pytest.raises(
+        RankError, match=r"call finish\(\) after each backward, even after one that"
+    ):
+        launch(backward_after_one_that_raised, guilty, path, world_size=2)
+
+
+def steps_around_one_that_raised(guilty):
+    """Take steps, one of which some ranks could not end and all discard; return all gradients."""
+    found, twins = [], [DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)]
+    twins.append(DistributedDataParallel(TwoBranches()))
+    for step in range(3):
+        if step == 1:
+            with suppress(MemoryError):
+                go_backward(twins[0], 50, fails=dist.get_rank() in guilty)
+            twins[0].finish()
+        for model in twins:
+            model.zero_grad()
+            go_backward(model, step)
+        twins[0].finish()
+        found.append([[p.grad.clone() for p in model.parameters()] for model in twins])
+    return found
+
+
+@pytest.mark.parametrize("guilty", [(0, 1), (1,)])
+def test_a_step_that_some_ranks_could_not_end_is_discarded_by_finish(guilty):
+    for of_rank in launch(steps_around_one_that_raised, guilty, world_size=2).values:
+        for ours, theirs in of_rank:
+            need_close([ours], theirs, 1)
+
+
+def no_sync_after_an_unfinished_backward():
+    ddp = DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)
+    go_backward(ddp, 0)
+    with torch.no_grad():
+        ddp(torch.ones(1, 2).double())  # which changes no gradient
+    with DATA_PARALLEL.no_sync(ddp):
+        go_backward(ddp, 1)
+
+
+def test_gradients_that_finish_would_overwrite_are_refused():
+    with pytest.raises(RankError, match=r"call finish\(\)"):
+        launch(no_sync_after_an_unfinished_backward, world_size=2)
 
 
 def count_with_another_default_device(way):

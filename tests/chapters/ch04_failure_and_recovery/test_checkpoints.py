@@ -134,8 +134,9 @@ def test_a_damaged_checkpoint_does_not_count_among_those_kept(tmp_path):
 @pytest.mark.parametrize("name", ["rank-1.pt", "files.json"])
 def test_what_cannot_be_read_is_not_taken_for_damaged(name, tmp_path):
     launch_on_cpu(save_steps, tmp_path, [10, 20], world_size=2)
-    failed = launch_on_cpu(load_on_a_bad_disk, tmp_path, name, world_size=2).values
-    assert failed == ["[Errno 5] Input/output error"] * 2
+    found = launch_on_cpu(load_on_a_bad_disk, tmp_path, name, world_size=2).values
+    assert found == [("[Errno 5] Input/output error", "rank 0: Input/output error")] * 2
+    assert launch_on_cpu(load, tmp_path, world_size=2).values[1] == {"step": 20, "rank": 1}
 
 
 def load_on_a_bad_disk(folder, name):
@@ -149,7 +150,7 @@ def load_on_a_bad_disk(folder, name):
 
     Path.read_bytes = read_bytes
     Path.read_text = lambda path: read_bytes(path).decode()
-    return errors_of_load(folder)
+    return errors_of_load(folder), CHECKPOINTS.save(folder, 20, {"step": 20})
 
 
 def load_without_permission(folder):

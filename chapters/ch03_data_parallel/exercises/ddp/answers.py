@@ -1,7 +1,7 @@
 # %% right · counts, and divides before
 # -         self.missing = [set(bucket) for bucket in self.buckets]
 # -         self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
-# +         self.left = [len(bucket) for bucket in self.buckets]
+# +         self.left, self.begun = [len(bucket) for bucket in self.buckets], []
 # +         self.travelling = []
 # -         if self.synchronizing:
 # -             if parameter not in self.missing[number]:
@@ -71,6 +71,8 @@
 # %% wrong · finish() has to end with a new start
 # -             if parameter not in self.missing[number]:
 # -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
+# -             self.missing[number].discard(parameter)
+# +             self.missing[number].discard(parameter)
 # -             unflatten(flat, bucket)
 # -         self.start_over()
 # +             unflatten(flat, bucket)
@@ -158,10 +160,8 @@
 # -         self.start_over()
 # +             unflatten(flat, bucket)
 # -     def forward(self, *inputs):
-# -         return self.model(*inputs)
 # +     def forward(self, *inputs):
 # +         self.start_over()
-# +         return self.model(*inputs)
 
 # %% wrong · every `.grad` is None now
 # -             unflatten(flat, bucket)
