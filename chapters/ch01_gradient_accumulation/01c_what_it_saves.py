@@ -181,7 +181,7 @@ parts_guess.compare(1, medians[4] / min(medians.values()))
 #
 # * **one go**: a step for each batch of 64;
 # * **accumulated**: the same batches, in micro-batches of 8;
-# * **a step for each 8**: no accumulation, so eight times as many steps.
+# * **a step for each 8**: no accumulation, so about eight times as many steps.
 
 # %%
 data = accumulation.digits()
@@ -206,10 +206,10 @@ plot_against([*range(1, passes + 1)], ways, "passes over the training images",
 # Accumulated and one go end with the same weights, but for rounding. The last batch of a pass is
 # smaller than the others, and `accumulate` weighs its parts correctly.
 #
-# A step for each 8 is another training. With the same learning rate it takes eight times as many
-# steps, and with these settings it learns faster from each pass. So a large batch is not a goal in
-# itself. It is what many GPUs produce when they work on one step together. Accumulation lets a few
-# GPUs, or one, take exactly this step.
+# A step for each 8 is another training. With the same learning rate it takes about eight times as
+# many steps, and with these settings it learns faster from each pass. So a large batch is not a
+# goal in itself. It is what many GPUs produce when they work on one step together. Accumulation
+# lets a few GPUs, or one, take exactly this step.
 
 # %% [markdown]
 # ## 4 · On several ranks

@@ -167,10 +167,8 @@ Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean sq
 # So stochastic rounding does what mixed precision with a master could not do: it halves the bytes.
 #
 # This was a tiny model, 150 steps and one learning rate. With larger steps fewer of them get lost:
-# set `rate` to 0.01 above, and look again. (Tried here: with either rounding of the weights, the
-# loss differed by less than 0.02 from float32's, upwards for two seeds and downwards for one.)
-# Large models lower their rate in the course of training. Then steps become smaller, and more get
-# lost.
+# set `rate` to 0.01 above, and look again. Large models lower their rate in the course of training.
+# Then steps become smaller, and more get lost.
 
 # %% [markdown]
 # **On several ranks.** Replicas stay equal because their steps are equal. Now a step draws random
@@ -295,8 +293,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # tensors have blocks that are not full.)
 #
 # It is not the same training as in float32: small roots are coarse, so some steps have another
-# length. Here the losses differ by about a hundredth, and the smaller state even has the lower
-# ones. Do not expect this of another model. What you may conclude: it trains about as well here.
+# length. The table shows by how much the losses differ here. If the smaller state has the lower
+# ones, do not expect this of another model. What you may conclude: it trains about as well here.
 
 # %% [markdown]
 # **On GPUs** nobody writes these loops by hand.
