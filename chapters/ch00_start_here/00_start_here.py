@@ -247,7 +247,7 @@ sum_guess = predict("2 machines with 2 processes each: every process prints",
                     unit="SUM")
 
 # %% [markdown]
-# The cell takes up to ten seconds, since each process imports PyTorch anew.
+# The cell takes some seconds, since each process imports PyTorch anew.
 
 # %% tags=["nbval-ignore-output"]
 cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=2)

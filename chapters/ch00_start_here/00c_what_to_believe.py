@@ -229,9 +229,9 @@ ended = max(end for rank in steps["all_reduce"].spans for _, end in rank)
 steps_guess.compare(3 * 120, 1e3 * (ended - began))
 
 # %% [markdown]
-# The three steps take as long as with one rank that is always slow. No rank computes for more than
-# 200 ms, but somebody is slow in every step. **Each step is as slow as its slowest rank.** (A
-# collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
+# The three steps take about as long as with one rank that is always slow. No rank has more than 200
+# ms to compute, but somebody is slow in every step. **Each step is as slow as its slowest rank.**
+# (A collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
 #
 # Slow links come back in chapters 02 and 09, slow ranks in 03, ranks of a pipeline that wait in 08.
 

@@ -183,7 +183,7 @@ parts_guess.compare(1, medians[4] / min(medians.values()))
 #
 # * **one go**: a step for each batch of 64;
 # * **accumulated**: the same batches, in micro-batches of 8;
-# * **a step for each 8**: no accumulation, so eight times as many steps.
+# * **a step for each 8**: no accumulation, so about eight times as many steps.
 
 # %%
 data = accumulation.digits()

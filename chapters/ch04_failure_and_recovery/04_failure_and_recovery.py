@@ -336,8 +336,8 @@ except ValueError as error:
 # weight in float32, and two moments (chapter [05](05_memory.ipynb) counts them). That is 840 GB for
 # 70 billion parameters. Only the last few are kept, and one day the disk is full all the same.
 #
-# `Disk` gives you a real one that is very small. Each checkpoint here has about 0.23 MB, two are
-# kept, and the disk has room for 0.6 MB.
+# `Disk` gives you a real one that is very small: 0.6 MB, which is room for two checkpoints of this
+# training, and not for three.
 
 # %% tags=["nbval-ignore-output"]
 def fill(checkpoints, place, data, keep):
@@ -474,8 +474,8 @@ plot_timeline(runs["in the background"], title="Saving in the background")
 #
 # Who saves rarely loses much work in a crash. Who saves often loses time with saving. Between the
 # two there is a best **period**: the time from the beginning of one saving to the beginning of the
-# next. Below, a worker is killed again and again at random moments, every 120 ms on average. A
-# saving takes about 4 ms, if nothing else runs. Which period costs least? Guess first.
+# next. Below, a worker is killed again and again at random moments, every 120 ms on average.
+# Suppose that a saving takes 4 ms. Which period costs least? Guess first.
 
 # %%
 period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best period", unit="ms")
@@ -561,8 +561,8 @@ period_guess.compare(how_often.best_period(4, 120), 1e3 * lowest)
 
 # %% [markdown]
 # The question was about savings of 4 ms. For these the formula gives a period of
-# $\sqrt{2 \cdot 4 \cdot 120} \approx 31$ ms. Here five workers share the cores, so that a saving
-# may take longer. The line above the table gives the formula's period with the measured time, too.
+# $\sqrt{2 \cdot 4 \cdot 120} \approx 31$ ms. Here five workers share the cores, and the line above
+# the table says how long a saving took. The formulas in the table count with that time.
 #
 # The dashed curve is Daly's. Where periods are long beside $F$, the two formulas differ. But the
 # best period is nearly the same. On a busy machine, single points may lie beside the curve. The

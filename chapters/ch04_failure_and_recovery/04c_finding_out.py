@@ -84,9 +84,9 @@ Table([f"rank {guilty}", *(f"rank {rank} knows after" for rank in range(world_si
 hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if value))
 
 # %% [markdown]
-# A crash is known within some hundredths of a second: the neighbours of the dead rank in the
-# all-reduce get an error. The lab's `train_until_lost` then leaves the group, which closes more
-# connections, and so all others learn of it. If nobody left, they would wait for the timeout.
+# A crash is known long before the timeout: the neighbours of the dead rank in the all-reduce get an
+# error. The lab's `train_until_lost` then leaves the group, which closes more connections, and so
+# all others learn of it. If nobody left, they would wait for the timeout.
 #
 # A hang is known after the timeout, and no sooner.
 #

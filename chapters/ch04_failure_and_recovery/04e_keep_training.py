@@ -335,7 +335,7 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # %% [markdown]
 # If the new process comes within the patience, it is part of the survivors' own meeting, and nobody
 # waits for the end of the patience. New processes cost little here: the bench copies a process that
-# has imported PyTorch already. With torchrun, each import takes seconds (part
+# has imported PyTorch already. With torchrun, each new process imports it again (part
 # [04d](04d_restart.ipynb)). On a cluster, finding a machine comes on top.
 
 # %% [markdown]

@@ -109,9 +109,9 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # that stands still is killed only then. A slow rank costs about 0.6 s: it computes 6 micro-batches
 # in a step, its own and its neighbour's, and each takes 20 ms longer, for five steps.
 #
-# New processes need no imports here: the bench copies one that has imported PyTorch already.
-# A full disk and a slow rank cost nobody a process. Times vary here by some tenths of a second, as
-# processes start and two cores are shared.
+# New processes cost little here: the bench copies one that has imported PyTorch already. A full
+# disk and a slow rank cost nobody a process. Times vary here from run to run, as processes start
+# and share the cores.
 
 # %% [markdown]
 # ## 2 · Your turn
@@ -166,7 +166,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
 # failures in one run, with a cable pulled as well where this system has machines. If that goes
 # wrong, it tries each alone, to tell you why. Below its verdict is a film of your training. Section
-# 3 tells how to read it. The check takes most of a minute, and longer on a busy machine.
+# 3 tells how to read it. The check trains several times, so it takes a while.
 
 # %% tags=["nbval-ignore-output"]
 check("{{keep_going}}")

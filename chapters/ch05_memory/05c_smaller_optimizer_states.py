@@ -169,10 +169,8 @@ Table(columns, small_states.loss_rows(trained, ways[:5]))
 # master could not do: it halves the bytes.
 #
 # This was a tiny model, 150 steps and one learning rate, which was not tuned. With larger steps
-# fewer of them get lost: set `rate` to 0.01 above, and look again. (Tried here: with either
-# rounding of the weights, the loss differed by less than 0.02 from float32's, upwards for two seeds
-# and downwards for one.) Large models lower their rate in the course of training. Then steps become
-# smaller, and more get lost.
+# fewer of them get lost: set `rate` to 0.01 above, and look again. Large models lower their rate in
+# the course of training. Then steps become smaller, and more get lost.
 
 # %% [markdown]
 # **On several ranks.** Replicas stay equal because their steps are equal. Now a step draws random

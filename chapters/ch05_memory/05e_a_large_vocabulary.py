@@ -265,7 +265,7 @@ for name, way in ways_grown.items():
     print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "only Linux tells")
 
 # %% [markdown]
-# Chunks make the process grow by more than their tensors take (the table before). What is freed
+# Chunks may make the process grow by more than their tensors take (the table before). What is freed
 # goes back to the C library's allocator. It may not find room there for the next tensor, and asks
 # the operating system for more. Part 05g measures the same chunks without this allocator, and says
 # what PyTorch does on GPUs.

@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # ![Singular values of a gradient, as bars, and of the same matrix made orthogonal. The gradient's
-# values fall from 1 to nearly nothing. Afterwards those shown are between 0.7 and
-# 1.2](../assets/covers/05h_optimizers_for_matrices.png)
+# values fall from 1 to nearly nothing. Afterwards all that are shown are near
+# 1](../assets/covers/05h_optimizers_for_matrices.png)
 #
 # *Measured in section 2: what Muon makes of a gradient before it steps.*
 #

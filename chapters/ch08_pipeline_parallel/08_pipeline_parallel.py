@@ -7,8 +7,8 @@
 # parallelism* cuts the batch as well, so that every rank has something to do.
 
 # %% [markdown]
-# ![Timelines of GPipe on four stages, simulated and on real ranks: both have the same order and
-# nearly the same idle time](../assets/covers/08_pipeline_parallel.png)
+# ![Timelines of GPipe on four stages, simulated and on real ranks: both have the same
+# order](../assets/covers/08_pipeline_parallel.png)
 #
 # *Measured in section 2: a schedule as it was simulated, and as four real ranks ran it (computing
 # is emulated). Numbers are micro-batches; "keeps" says how many of them a rank holds at most.*

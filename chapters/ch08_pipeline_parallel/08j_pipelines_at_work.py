@@ -103,17 +103,14 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # actions where 1F1B has two. So do not compare the bars of two schedules. Compare a bar with its
 # own outline.
 #
-# *On CPU cores* an action's overhead is some milliseconds: one to eight in our runs, depending on
-# what else the cores did. An action of ZB-V takes 20 ms. On a GPU with stages of many blocks we
-# expect overhead to be a smaller share.
+# *On CPU cores* an action's overhead depends on what else the cores do, and an action of ZB-V takes
+# only 20 ms. On a GPU with stages of many blocks we expect overhead to be a smaller share.
 
 # %% [markdown]
-# If PyTorch's ZB-V is slower than the course's in the line above, there is a likely reason. We
-# timed the actions of both twice, on a CPU with torch 2.13. Beside the emulated times, PyTorch's
-# ranks needed 1.5 to 2 times as much processor time for a step. The difference was 40 to 60 ms a
-# step, most of it in I and W. In our runs, the steps behind the two bars differed by about as much.
-# For each micro-batch, PyTorch's engine walks through the graph in Python, and looks for the part
-# that belongs to the weights. The course's engine only splits linear layers.
+# If PyTorch's ZB-V idles longer than the course's, the likely reason is processor time. When we
+# timed the actions of both (torch 2.13), PyTorch's ranks needed more of it in a step, most of it in
+# I and W. For each micro-batch, PyTorch's engine walks through the graph in Python, and looks for
+# the part that belongs to the weights. The course's engine only splits linear layers.
 
 # %% [markdown]
 # ## 2 · Replicas: how often to reduce?

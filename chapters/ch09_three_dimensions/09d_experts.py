@@ -7,8 +7,8 @@
 # ranks.
 
 # %% [markdown]
-# ![Heat maps of the load of eight experts over 150 steps: without balancing two experts get nearly
-# everything, with a balancing loss or a bias all get about the
+# ![Heat maps of the load of eight experts over 150 steps: without balancing two experts get most of
+# the letters, with a balancing loss or a bias all get about the
 # same](../assets/covers/09d_experts.png)
 #
 # *Measured in section 3: which share of the letters each expert gets, in three trainings of one
@@ -273,7 +273,7 @@ Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean"
 
 # %% [markdown]
 # All numbers are of the last 20 steps. Both remedies spread the letters, on average. In each single
-# step some expert still gets more than its eighth. The bias needs some 50 steps until the picture
+# step some expert still gets more than its eighth. The bias needs many steps until the picture
 # shows it: it moves by 0.01 a step, and has to overtake the differences of the scores.
 #
 # The losses have one seed each, and no weight was tuned: they do not say whether balance helps the

@@ -124,10 +124,9 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
 # zero is no mistake: such a card lets the first bytes of a message through at once.)
 #
 # The other constants cannot be measured one by one: eight ranks compete for your cores. So sixteen
-# small plans run, in other settings than the setting of section 1. This takes about 40 seconds.
-# Then one fit finds the constants that explain all of their times together. There are many
-# constants for so few runs. So the fit also holds each constant near a first guess. A constant that
-# matters in no run stays at its guess.
+# small plans run, in other settings than the setting of section 1. Then one fit finds the constants
+# that explain all of their times together. There are many constants for so few runs. So the fit
+# also holds each constant near a first guess. A constant that matters in no run stays at its guess.
 
 # %% tags=["nbval-ignore-output"]
 half = len(calibration.CALIBRATING) // 2

@@ -359,7 +359,7 @@ scatters.plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
 
 # %% [markdown]
 # The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
-# four orders of magnitude. Of nanotron's times, nearly four in ten lie outside.
+# more than three orders of magnitude. Of nanotron's times, nearly four in ten lie outside.
 #
 # How honest is this test? The numbers are calibrated without the group. But people who knew these
 # runs have chosen the form of the model. They have also chosen the starting numbers, and

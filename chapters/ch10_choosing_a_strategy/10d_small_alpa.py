@@ -562,8 +562,8 @@ Table(["pairs of plans", "how many", "in the predicted order", "in the other one
 #
 # For such a fast network, the search takes one stage on all eight devices, and splits all samples.
 # It predicts a shorter step than before, and gives no warning. But on the slow cards, the
-# all-reduces of all matrices take long. In our run the step took more than twice as long as
-# predicted, and longer than the plan for the right network.
+# all-reduces of all matrices take long. Compare the step with its prediction, and with a step of
+# the plan for the right network.
 #
 # </details>
 

@@ -77,11 +77,11 @@ for name, of in runs.items():
     print(f"{name}: {min(of.plan.ranks):.0f} to {max(of.plan.ranks):.0f} GPUs")
 
 # %% [markdown]
-# The first bars are pairs whose predictions nearly agree. There the model is right little more
-# often than a coin, which names the faster plan in half of the pairs. The further two predictions
-# are apart, the more they decide, and on one machine they decide sooner than on more. The last
-# column says from which ratio on. The model is worst for nanotron's pipelines: many of these runs
-# waited for slow messages, which no plan shows ([10c](10c_published_runs.ipynb)).
+# The first bars are pairs whose predictions nearly agree. There the model helps little: a coin
+# would name the faster plan in half of the pairs. Predictions that are far apart decide more, and
+# on one machine they decide sooner than on more. The last column says from which ratio on. The
+# model is worst for nanotron's pipelines: many of these runs waited for slow messages, which no
+# plan shows ([10c](10c_published_runs.ipynb)).
 
 # %% [markdown]
 # So this part gives three verdicts. **Agrees**: the best plan that follows the advice is faster

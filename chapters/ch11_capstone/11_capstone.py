@@ -402,7 +402,7 @@ check("{{find_numbers}}")
 #   `train` calls `begin` under it, but not `step`.
 #
 # The check lets four ranks train, in four cases. Nothing happens. One rank dies, and is replaced.
-# Two die, and two go on. Two die, and come back later. It takes about half a minute.
+# Two die, and two go on. Two die, and come back later.
 
 # %% tags=["nbval-ignore-output"]
 check("{{carry_on}}")
