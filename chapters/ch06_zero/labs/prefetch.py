@@ -43,7 +43,7 @@ class Prefetching(Zero3):
 
     depth   how many units are gathered ahead
     coming  {unit: what waits for its gather}, for the units that are gathered or on their way
-    Equals  Zero1
+    Equals  Zero1. All ranks have to use the same modules, as in Zero3
     Cost    as Zero3: 3(n-1)/n of the model for each forward and backward
     """
 

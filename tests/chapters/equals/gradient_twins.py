@@ -1,22 +1,21 @@
 """Ways of averaging gradients, and ZeRO's stages, next to DistributedDataParallel."""
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from collectives_twins import members
 from helpers import load_solved_lab
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
-from twins import EQUAL, Twin
+from twins import EQUAL, Excluded, Twin
 
-SIMPLE, BUCKETS, OVERLAP, ZERO, AHEAD, ACCUMULATION = map(
-    load_solved_lab,
-    ("simple_ddp", "gradient_sync_visualizer", "data_parallel", "zero", "prefetch",
-     "gradient_accumulation"),
-)  # fmt: skip
+SIMPLE, BUCKETS, OVERLAP, ZERO, AHEAD = map(
+    load_solved_lab, ("simple_ddp", "gradient_sync_visualizer", "data_parallel", "zero", "prefetch")
+)
 STEPS, SAMPLES = 3, 6
 
 
@@ -103,12 +102,12 @@ def sgd(parameters):
 class ByTorch:
     """The engine that all are compared with; the others override what they do in another way."""
 
-    def __init__(self, model):
+    def __init__(self, model, group):
+        self.module, self.group = model, group
         self.model, self.optimizer = self.wrap(model), sgd(model.parameters())
-        self.module = model
 
     def wrap(self, model):
-        return DistributedDataParallel(model, find_unused_parameters=True)
+        return DistributedDataParallel(model, process_group=self.group, find_unused_parameters=True)
 
     def after_backward(self):
         pass
@@ -124,27 +123,27 @@ class ByTorch:
         self.optimizer.zero_grad(**how)
 
     def state(self):
-        return [x.detach().clone() for x in self.module.state_dict().values()]
+        return [x.detach().clone() for x in self.module.parameters()]
 
 
 class Averaging(ByTorch):
     def wrap(self, model):
-        SIMPLE.start_equal(model)
+        SIMPLE.start_equal(model, self.group)
         return model
 
     def before_step(self):
-        SIMPLE.average_gradients(self.module)
+        SIMPLE.average_gradients(self.module, self.group)
 
 
 class InBuckets(Averaging):
     def before_step(self):
         buckets = BUCKETS.make_buckets(self.module.parameters(), 100)
-        BUCKETS.average_buckets(buckets)
+        BUCKETS.average_buckets(buckets, self.group)
 
 
 class Overlapping(ByTorch):
     def wrap(self, model):
-        return OVERLAP.DDP(model, 100)
+        return OVERLAP.DDP(model, 100, group=self.group)
 
     def after_backward(self):
         self.model.finish()
@@ -155,9 +154,9 @@ class Sharded(ByTorch):
 
     kind = ZERO.Zero1
 
-    def __init__(self, model):
+    def __init__(self, model, group):
         self.module = model
-        self.engine = self.kind(model, sgd, [model.inner, model.output])
+        self.engine = self.kind(model, sgd, [model.inner, model.output], group)
         self.model = model
 
     def step(self):
@@ -184,21 +183,31 @@ def fail_in_backward(engine, condition):
     hook = engine.module.norm.register_forward_hook(
         lambda module, inputs, output: output.register_hook(fail) and None
     )
-    try:
+    with suppress(MemoryError):
         loss_of(engine.model, batch_of(condition, 50), condition).backward()
-    except MemoryError:
-        pass
     hook.remove()
 
 
+def spoil(gradient):
+    """Return a gradient with an infinite number on one rank, and with none at all on another."""
+    gradient = gradient.clone()
+    gradient[dist.get_rank() % 2] = (torch.inf, torch.nan)[dist.get_rank() % 2]
+    return gradient
+
+
 def train(kind, condition):
-    """Return all weights and buffers after some steps."""
-    engine = kind(make_model(condition))
+    """Return all weights after some steps; of buffers, DistributedDataParallel copies rank 0's."""
+    group = dist.new_group(members(condition))
+    if dist.get_rank() not in members(condition):
+        return None
+    engine = kind(make_model(condition), group)
     torch.manual_seed(100 + dist.get_rank())
     if condition == "a backward that raised" and kind is not ByTorch:
         fail_in_backward(engine, condition)
     for step in range(STEPS):
         engine.zero_grad(set_to_none=condition != "gradients set to zero")
+        if condition == "not finite" and step == STEPS - 1:
+            engine.module.output.bias.register_hook(spoil)
         for part in range(2 if condition == "two backwards" else 1):
             x = batch_of(condition, 2 * step + part)
             loss_of(engine.model, x, condition).backward()
@@ -207,26 +216,36 @@ def train(kind, condition):
             with torch.no_grad():
                 engine.model(x)
         engine.step()
-    return engine.state()
+    state = engine.state()
+    return [x.float() for x in state] if condition == "two dtypes" else state
 
 
 def prepare(kind, condition):
     return partial(train, kind, condition), partial(train, ByTorch, condition)
 
 
-MODELS = dict.fromkeys(
+NETS = dict.fromkeys(
     ("float64", "bfloat16", "float16", "autocast", "two dtypes", "frozen", "frozen in part", "tied",
-     "unused", "unused on some ranks", "without elements", "no dimension", "batch norm",
-     "non-persistent buffer", "channels_last", "dropout", "recomputed", "uneven",
-     "a rank without samples", "two backwards", "an evaluation between", "gradients set to zero",
-     "a backward that raised", "sparse"), EQUAL
+     "unused", "without elements", "no dimension", "batch norm", "non-persistent buffer",
+     "channels_last", "dropout", "recomputed", "sparse"), EQUAL
 )  # fmt: skip
+RUNS = dict.fromkeys(
+    ("unused on some ranks", "uneven", "a rank without samples", "two backwards",
+     "an evaluation between", "gradients set to zero", "not finite", "a backward that raised",
+     "a group of some ranks"), EQUAL
+)  # fmt: skip
+MODELS = NETS | RUNS
+IN_BUCKETS = MODELS | {"sparse": "sparse"}
+BY_HAND = IN_BUCKETS | {"a backward that raised": "finish"}
+GATHERED = IN_BUCKETS | {
+    "unused on some ranks": Excluded("All ranks have to use the same modules"),
+}
 TWINS = [
     Twin("simple_ddp.average_gradients", MODELS, partial(prepare, Averaging)),
-    Twin("gradient_sync_visualizer.average_buckets", MODELS, partial(prepare, InBuckets)),
-    Twin("data_parallel.DDP", MODELS, partial(prepare, Overlapping)),
-    Twin("zero.Zero1", MODELS, partial(prepare, sharded(ZERO.Zero1))),
-    Twin("zero.Zero2", MODELS, partial(prepare, sharded(ZERO.Zero2))),
-    Twin("zero.Zero3", MODELS, partial(prepare, sharded(ZERO.Zero3))),
-    Twin("prefetch.Prefetching", MODELS, partial(prepare, sharded(AHEAD.Prefetching))),
+    Twin("gradient_sync_visualizer.average_buckets", IN_BUCKETS, partial(prepare, InBuckets)),
+    Twin("data_parallel.DDP", BY_HAND, partial(prepare, Overlapping)),
+    Twin("zero.Zero1", IN_BUCKETS, partial(prepare, sharded(ZERO.Zero1))),
+    Twin("zero.Zero2", IN_BUCKETS, partial(prepare, sharded(ZERO.Zero2))),
+    Twin("zero.Zero3", GATHERED, partial(prepare, sharded(ZERO.Zero3))),
+    Twin("prefetch.Prefetching", GATHERED, partial(prepare, sharded(AHEAD.Prefetching))),
 ]

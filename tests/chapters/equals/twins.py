@@ -81,6 +81,9 @@ def is_close(found, wanted) -> bool:
         found, wanted = torch.view_as_real(found), torch.view_as_real(wanted)
     if not wanted.is_floating_point():
         return torch.equal(found, wanted)
+    if not torch.equal(found.isnan(), wanted.isnan()):
+        return False
+    found, wanted = (x.where(~x.isnan(), 0) for x in (found, wanted))
     return bool((gaps(found, wanted) <= rounding(wanted.dtype)).all())
 
 
