@@ -292,8 +292,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * For a larger batch, the **learning rate** grows in proportion, up to a limit. **Tune** the small
-#   batch first: a rate below the best one lets the rule seem to reach farther.
+# * For a larger batch, the best **learning rate** grows at most in proportion, up to a limit.
+#   **Tune** the small batch first: a rate below the best one lets the rule seem to reach farther.
 # * Where the rule breaks, seeds differ widely, so one run would not tell.
 # * Two things set the limit: the rate becomes too large, and the steps become too few.
 # * Far below the **noise scale**, twice the batch needs nearly half the steps. Far above it, more

@@ -42,6 +42,7 @@ def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: in
         of_part, of_chunk = torch.autograd.grad(loss, (part, weight))
         total += loss.detach()
         of_weight += of_chunk
+        del of_chunk  # else it is there until the next chunk's is complete
         gradients.append(of_part)
     hidden.backward(torch.cat(gradients))
     weight.backward(of_weight.to(weight.dtype))  # adds to its .grad

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers import load_solved_lab
+from helpers import launch_on_cpu, load_solved_lab
 
 from pedagogy_lib import close
 
@@ -74,3 +74,11 @@ def test_a_gradient_that_is_there_stays_in_the_sum(has_other_uses):
         found.append(weight.grad)
         assert 1 <= len(calls) <= 1 + has_other_uses, "once for each backward, not for each chunk"
     assert close(*found)
+
+
+def test_beside_the_matrix_there_are_two_more_of_its_size_at_most():
+    width, vocabulary, size = 8, 4096, 4
+    matrix, logits = 4 * width * vocabulary, 4 * size * vocabulary
+    ways = LARGE.ways_in_chunks([size])
+    run = launch_on_cpu(LARGE.time_ways, ways, 4 * size, width, vocabulary, world_size=1)
+    assert run["4 positions"].peak_bytes[0]["total"] < 1.1 * (3 * matrix + logits)
