@@ -106,8 +106,8 @@ def compare_all_reduces(
 
 def time_on_equal_links(
     nbytes: int, local_size: int, alpha: float, B: float
-) -> dict[str, list[float]]:
-    """Time the flat ring and two levels in seconds, on links of latency alpha and B bytes/s."""
+) -> dict[str, list[list[float]]]:
+    """Time the flat ring and two levels as `time_on_slow_links` does, on links that are all equal."""
     inside, across = groups_by_machine(local_size)
     ways = {
         "ring": all_reduce_ring,
@@ -127,16 +127,11 @@ def bytes_through_card(way: str, local_size: int, nbytes: float) -> float:
 CARD_COLUMNS = ("leaves a machine, by formula", "its card counted", "time, by formula", "measured")
 
 
-def quickest(block) -> float:
-    """Return the seconds of the fastest round, in which the slowest rank counts."""
-    return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
-
-
 def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
     """Return a block's cells for CARD_COLUMNS, from `leaving` bytes and the card's `speed`."""
     rounds = len(run[label].spans[0])
     sent = [f"{card.sent_bytes / rounds / 1e6:.2f} MB" for card in run[label].cards]
-    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * quickest(run[label]):.0f} ms"
+    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * min(run[label].rounds):.0f} ms"
     return [f"{leaving / 1e6:.2f} MB", " and ".join(sent) or "–", *times]
 
 

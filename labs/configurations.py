@@ -38,7 +38,7 @@ def need(engine, reasons) -> None:
 
 
 def need_possible(engine, plan: Plan, job: Job) -> None:
-    """Raise ValueError for a plan that no engine can run, with the planner's reason."""
+    """Raise ValueError for a plan that this planner does not make, with its reason."""
     reason = str(why_impossible(job, plan))
     need(engine, {reason: reason != ""})
 
@@ -74,6 +74,16 @@ def megatron_arguments(plan, batch, layers) -> dict:
 
 
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
+
+
+def megatron_overlap(plan) -> dict:
+    """Return the options that hide communication along dp, as the cost model assumes.
+
+    Megatron-LM hides nothing by default; Megatron-FSDP, which has ZeRO 2 and 3, always does.
+    """
+    is_wanted = plan.zero < 2 and plan.dp * plan.cp > 1
+    options = {"--overlap-grad-reduce": True, "--overlap-param-gather": plan.zero == 1}
+    return {name: True for name, is_used in options.items() if is_wanted and is_used}
 
 
 def megatron_shape(shape) -> dict:
@@ -120,7 +130,8 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
             "--data-parallel-sharding-strategy": SHARDED[plan.zero],
             "--ckpt-format": "fsdp_dtensor",
         }  # fmt: skip
-    options |= megatron_shape(job.shape) | {"--bf16": True, "--train-iters": steps}
+    options |= megatron_overlap(plan) | megatron_shape(job.shape)
+    options |= {"--bf16": True, "--train-iters": steps}
     nodes, each = machines_of(plan, job)
     needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # required up to the H100
     start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one

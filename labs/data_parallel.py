@@ -66,11 +66,16 @@ class DDP(nn.Module):
     ranks match collectives by the order of the calls. After the backward, `finish()` begins the
     buckets that are left (a parameter may have had no part in the loss), waits for all, puts the
     averages into `.grad`, and starts over. While `synchronizing` is False, hooks send nothing,
-    gradients only add up, and `finish()` is not called.
+    gradients only add up, and `finish()` is not called. After any other backward it has to be
+    called on all ranks, even if the backward raised on one of them: otherwise the next gradients
+    would stay out of the averages.
 
     all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
-                by itself and leaves None where no rank has a gradient; here zeros are allowed
+                by itself and leaves None where no rank has a gradient; here zeros are allowed.
+                It also copies rank 0's buffers to all ranks before a forward; here each rank keeps
+                its own, such as BatchNorm's running statistics
+    Raises      RuntimeError in a forward or backward before finish(). (Your is_ready need not.)
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
@@ -87,6 +92,8 @@ class DDP(nn.Module):
                 parameter.register_post_accumulate_grad_hook(ready)
 
     def forward(self, *inputs):
+        if self.begun and torch.is_grad_enabled():  # buckets of an earlier backward still travel
+            raise RuntimeError("call finish() after each backward, even after one that raised")
         return self.model(*inputs)
 
     def start_over(self):

@@ -64,8 +64,8 @@ def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
     No rank has all logits. Of two equal logits, that of the first token counts, as in argmax.
 
     first   the number of the first token that this rank has a logit for
-    Shapes  logits: (samples, this rank's tokens), of any floating dtype -> (samples,), int64, the
-            same on every rank
+    Shapes  logits: (samples, this rank's tokens, at least one), of any floating dtype ->
+            (samples,), int64, the same on every rank
     Equals  argmax(-1) of all ranks' logits
     Cost    an all-gather of two numbers per sample
     """

@@ -33,7 +33,7 @@ MEGATRON = """
     position-embedding-type rotary-base bf16 recompute-granularity recompute-method
     recompute-num-layers use-flash-attn train-iters train-samples use-megatron-fsdp
     data-parallel-sharding-strategy ckpt-format vocab-size tokenizer-type mock-data lr min-lr
-    attention-dropout hidden-dropout
+    attention-dropout hidden-dropout overlap-grad-reduce overlap-param-gather
 """
 DEEPSPEED = """
     train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping

@@ -24,8 +24,10 @@ class MixedPrecision:
     optimizer steps on the masters. `step()` gives the gradients to the masters in float32, lets the
     optimizer step, and rounds the masters into the parameters. Afterwards all gradients are None,
     those of the parameters and those of the masters. A parameter without a gradient stays as it is.
+    If something else has changed a parameter since, such as load_state_dict, its master follows.
 
-    parameters      those of the model, in bfloat16 (or float16)
+    parameters      those of the model, in bfloat16 (or float16); frozen ones have no master, so a
+                    parameter that is to be trained later needs a new MixedPrecision
     make_optimizer  takes a list of parameters
     Cost            per parameter 2 bytes, its gradient 2, its master 4, and the state of the
                     optimizer: 8 with Adam; during a step, up to 4 more for gradients in float32
@@ -136,8 +138,8 @@ def need_input_with_gradient(module, inputs):
 
 
 def step_in_float32(model, optimizer, inputs, targets) -> float:
-    loss = mean_loss(model(inputs), targets)
     optimizer.zero_grad()
+    loss = mean_loss(model(inputs), targets)
     loss.backward()
     optimizer.step()
     return loss.item()

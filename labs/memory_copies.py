@@ -8,6 +8,7 @@ import shutil
 
 import torch
 import torch.distributed as dist
+from collectives import exchange
 from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import Crew, Lost, Training, away_once, common_folder, one_process, talking
@@ -91,9 +92,7 @@ class Copies:
         keeper, owner = (self.rank + self.shift) % self.n, (self.rank - self.shift) % self.n
         coming = torch.zeros_like(state)
         if keeper != self.rank:  # otherwise it is alone
-            requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
-            for request in requests:
-                request.wait()
+            exchange(state, keeper, coming, owner)
         self.held[owner, step], self.held[self.rank, step] = coming, state
         self.forget(lambda other: other <= step - self.KEPT)
 
@@ -126,16 +125,17 @@ def restore(training, copies) -> int | None:
         raise ValueError("a state is on no rank any more: only a checkpoint helps")
     if step is None:
         return None
-    requests, coming = [], torch.zeros_like(training.state())
+    messages, coming = [], torch.zeros_like(training.state())
     for owner in range(copies.n):
         if (owner, step) not in held[owner]:
             holder = next(rank for rank in range(copies.n) if (owner, step) in held[rank])
             if copies.rank == owner:
-                requests.append(dist.irecv(coming, holder))
+                messages.append(dist.P2POp(dist.irecv, coming, holder))
             elif copies.rank == holder:
-                requests.append(dist.isend(copies.held[owner, step], owner))
-    for request in requests:
-        request.wait()
+                messages.append(dist.P2POp(dist.isend, copies.held[owner, step], owner))
+    if messages:  # one batch: on NCCL, single messages may wait for each other (chapter 02)
+        for request in dist.batch_isend_irecv(messages):
+            request.wait()
     training.load_state(step, copies.held.get((copies.rank, step), coming))
     copies.forget(lambda other: other > step)  # those steps will be taken again
     training.gather_weights()

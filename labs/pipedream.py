@@ -79,11 +79,14 @@ class StashingStage(Stage):
         self.update(gradients)
 
     def update(self, gradients):
-        """Make the next version of the weights, and drop the one that no new micro-batch uses."""
+        """Make the next version of the weights, and drop the one that no new micro-batch uses.
+
+        A weight without a gradient is frozen, or had no part in the loss: it stays the same.
+        """
         self.weights[self.version + 1] = {
-            name: make_leaf(weight - self.lr * gradients[name], weight)
-            if weight.requires_grad
-            else weight
+            name: weight
+            if gradients[name] is None
+            else make_leaf(weight - self.lr * gradients[name], weight)
             for name, weight in self.weights[self.version].items()
         }
         self.version += 1
@@ -114,9 +117,9 @@ class TwoVersionsStage(StashingStage):
 
     def take(self, i, gradients):
         for name, gradient in gradients.items():
+            before = self.sums.setdefault(name)  # None until some micro-batch has a gradient
             if gradient is not None:
-                gradient = gradient / self.every + self.sums.get(name, 0)
-            self.sums[name] = gradient
+                self.sums[name] = gradient / self.every + (0 if before is None else before)
         if i % self.every == self.every - 1:  # the last micro-batch of its update
             self.update(self.sums)
             self.sums = {}

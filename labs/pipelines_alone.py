@@ -26,7 +26,7 @@ from zero import whole
 # ---- The same step in one process -----------------------------------------------------------
 
 
-def backward_alone(model, plan, inputs, targets, replicas, stages):
+def backward_alone(model, plan, inputs, targets, replicas, stages, step=0):
     """Compute the gradients of one process, with dropout as the stages have drawn it."""
     layers = layers_of(model)
     pieces = pieces_of(layers, even_sizes(len(layers), stages))
@@ -36,13 +36,13 @@ def backward_alone(model, plan, inputs, targets, replicas, stages):
         for i, (x, wanted) in enumerate(parts):
             share = wanted.numel() / targets.numel()
             for stage, piece in enumerate(pieces):
-                torch.manual_seed(seed_of(replica, stage, i))
+                torch.manual_seed(seed_of(step, replica, stage, i))
                 x = piece(x)
             (share * mean_loss(x, wanted)).backward()
 
 
-def step_alone(model, optimizer, plan, inputs, targets, replicas, stages):
-    backward_alone(model, plan, inputs, targets, replicas, stages)
+def step_alone(model, optimizer, plan, inputs, targets, *which):
+    backward_alone(model, plan, inputs, targets, *which)
     if plan.norm:
         nn.utils.clip_grad_norm_(model.parameters(), plan.norm)
     optimizer.step()
@@ -60,7 +60,7 @@ def gap(plan, groups=None, kind=None, steps=2, samples=8) -> float:
     for number in range(steps):
         batch = draw_batch(text, samples, number, 8)
         engine.step(*batch)
-        step_alone(alone, optimizer, plan, *batch, engine.replicas, stages)
+        step_alone(alone, optimizer, plan, *batch, engine.replicas, stages, number)
     with contextlib.ExitStack() as all_whole:
         for zero in engine.zeros:
             all_whole.enter_context(whole(zero))  # ZeRO stage 3 shards them

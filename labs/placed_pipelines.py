@@ -4,6 +4,8 @@
 torchrun --nproc-per-node 2 labs/placed_pipelines.py
 """
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
@@ -19,7 +21,15 @@ from pipeline_parallel import (
 )
 from simple_ddp import now
 from torch import Tensor
-from zero_bubbles import SCHEDULES, TWO_COPIES, rows_and_stages, seconds_of_chunks
+from zero_bubbles import (
+    IN_PAIRS,
+    SCHEDULES,
+    TWO_COPIES,
+    blocks_of,
+    rows_and_stages,
+    seconds_of_chunks,
+    simulate_schedule,
+)
 
 # ---- Stages ---------------------------------------------------------------------------------
 
@@ -103,9 +113,40 @@ class PlacementPipeline(Pipeline):
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line_between(self.rank, peer, action)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         self.under_way.append((request, x))
+
+
+class PairedPipeline(PlacementPipeline):
+    """A pipeline that runs each pair of DualPipe as one block.
+
+    It gets the inputs of both actions before it computes, and sends both results afterwards.
+    """
+
+    def step(self, actions, inputs, targets):
+        return super().step(self.run_blocks(actions), inputs, targets)
+
+    def run_blocks(self, actions):
+        """Yield the actions; each block's messages come before its first one or after its last."""
+        for block in blocks_of(actions):
+            self.arrived, self.results = {}, []
+            for action in filter(self.needs_input, block):
+                self.arrived[action] = super().receive(action)
+            yield from block
+            for x, action in self.results:
+                super().send(x, action)
+
+    def needs_input(self, action) -> bool:
+        at_end = self.is_first if action.kind == "F" else self.is_last
+        return action.kind != "W" and not at_end(action.chunk)
+
+    def receive(self, action):
+        return self.arrived.pop(action)
+
+    def send(self, x, action):
+        self.results.append((x, action))
 
 
 def make_placement_pipeline(
@@ -147,7 +188,12 @@ def layers_for(ranks, chunks=2) -> int:
     return max(2, ranks * chunks)
 
 
-def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
+def class_for(name) -> type:
+    """Return the class of pipeline that runs a schedule."""
+    return PairedPipeline if name in IN_PAIRS else PlacementPipeline
+
+
+def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2, kind=PlacementPipeline):
     """Run one batch through a small transformer, as this rank's row says, measured as "step".
 
     It runs twice, the first time to warm up.
@@ -160,7 +206,7 @@ def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
     row, width, context = rows[dist.get_rank()], 32, 16
     blocks = layers_for(len(rows), len(stages[0]))
     model = Transformer(width=width, heads=2, context=context, layers=blocks)
-    pipeline = make_placement_pipeline(model, stages)
+    pipeline = make_placement_pipeline(model, stages, kind=kind)
     m = 1 + max(action.microbatch for action in row)
     batch = draw_batch(standard_library(20_000), samples * m, 0, context)
     parts = [part.tensor_split(m) for part in batch]
@@ -178,12 +224,13 @@ def emulate_schedule(name, ranks, microbatches, seconds):
 
     seconds  of F, I, W and B on a rank's whole part of the model; computation is emulated
     """
-    from pedagogy_lib import launch, paced, simulate, timeline_of
+    from pedagogy_lib import launch, paced, timeline_of
 
     rows, stages = rows_and_stages(name, ranks, microbatches)
-    pace = seconds_of_chunks(rows, seconds)
-    run = launch(one_batch, rows, stages, paced(pace), world_size=ranks, device="cpu")
-    return simulate(rows, pace, stages=stages), timeline_of(run, rows)
+    options = {"around": paced(seconds_of_chunks(rows, seconds)), "kind": class_for(name)}
+    run = launch(partial(one_batch, **options), rows, stages, world_size=ranks, device="cpu")
+    simulated = simulate_schedule(name, ranks, microbatches, seconds, unit="s")
+    return simulated, timeline_of(run, rows)
 
 
 def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
@@ -197,7 +244,7 @@ def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
         split, alone = (small_model(ranks, blocks) for _ in range(2))
         inputs, targets = draw_batch(standard_library(20_000), samples, 0)
         mean_loss(alone(inputs), targets).backward()
-        pipeline = make_placement_pipeline(split, stages)
+        pipeline = make_placement_pipeline(split, stages, kind=class_for(name))
         parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
         pipeline.step(rows[dist.get_rank()], *parts)
         sum_copies(pipeline, copies_of(stages))

@@ -84,9 +84,17 @@ def use_float32(job: Job, slower) -> Job:
     return replace(job, engine=engine, gpu=replace(job.gpu, flops=job.gpu.flops / slower))
 
 
-def precision_rows(jobs, slower) -> tuple[list[list], dict]:
+def float32_plan(contest: Contest, slower) -> Plan:
+    """Return the fastest plan, of those with cp 1, that fits with 4 bytes per number."""
+    planned = PlanSearch(use_float32(contest.job, slower), contest.count)
+    these = planned.fits & (planned.possible.cp == 1)
+    return planned.choice(int(np.argmin(np.where(these, planned.seconds["total"], np.inf)))).plan
+
+
+def compare_precisions(jobs, slower) -> tuple[list[list], dict]:
     """Compare bytes and seconds of {name: (job, plan)} in float32 and in mixed precision.
 
+    slower   as for `use_float32`
     Returns  rows with GB of states and of the rest, and a step's seconds; {name: (bytes, seconds)
              of mixed precision, as shares of those in float32}
     """

@@ -33,7 +33,7 @@ class Unit:
     """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
 
     Rank k owns chunk k, its shard, which its optimizer steps on. As long as the unit is gathered,
-    the parameters are views into `flat`.
+    the parameters are contiguous views into `flat`, even if they were in torch.channels_last.
 
     flat    (n * shard,): all parameters, then padding
     chunks  n views into flat, each (shard,)
@@ -111,8 +111,8 @@ def reduce_gradients(unit):
     """Exercise 6.3. Give every rank its part of the mean gradient; free the rest.
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one already,
-    they add up. Nothing else is kept in memory, and afterwards no parameter of the unit has a
-    gradient. One that had none before counts as zeros.
+    they add up, in the parameters' dtype. Nothing else is kept in memory, and afterwards no
+    parameter of the unit has a gradient. One that had none before counts as zeros.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
@@ -122,7 +122,8 @@ def reduce_gradients(unit):
 class Zero1:
     """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards only.
 
-    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
+    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients. After a
+    backward that raised, call `zero_grad()` on all ranks before the next one.
 
     make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
                     Adam do
@@ -147,6 +148,12 @@ class Zero1:
         """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
         ...  # your code here
 
+    def zero_grad(self):
+        """Discard all gradients since the last step, as after a backward that raised."""
+        for unit in self.units.values():
+            for p in [*unit.parameters, unit.shard]:
+                p.grad = None
+
 
 # ---- Stage 2: gradients, too ----------------------------------------------------------------
 
@@ -166,7 +173,7 @@ class Zero2(Zero1):
 
     def __init__(self, model, *args, **kwargs):
         super().__init__(model, *args, **kwargs)
-        self.left = None  # between backwards
+        self.left, self.in_backward = None, False  # between backwards
         self.hooks = [
             parameter.register_post_accumulate_grad_hook(partial(self.has_grown, unit))
             for unit in self.units.values()
@@ -178,6 +185,7 @@ class Zero2(Zero1):
 
     def begin_backward(self):
         """Begin a backward; its first gradient is ready."""
+        self.in_backward = True  # and it remains so if the backward raises
         self.left = list(self.units.values())  # to be reduced; the last one comes first
         self.missing = {unit: set(unit.parameters) for unit in self.left}
         self.calls.begin_backward()
@@ -207,6 +215,7 @@ class Zero2(Zero1):
     def end_backward(self):
         """End a backward; autograd calls this when it is over."""
         ...  # your code here
+        self.in_backward = False
         self.left = None
 
     def reduce(self, unit):
@@ -214,8 +223,20 @@ class Zero2(Zero1):
         reduce_gradients(unit)
 
     def step(self):
-        """Update the model; the gradients that the backwards have left are reduced already."""
+        """Update the model; the gradients that the backwards have left are reduced already.
+
+        Raises  RuntimeError if a backward has raised, because gradients are missing then
+        """
+        if self.in_backward:
+            raise RuntimeError(
+                "a backward has raised before all gradients were reduced: call zero_grad(), and run "
+                "the backwards of this step again, or skip it"
+            )
         self.update()
+
+    def zero_grad(self):
+        super().zero_grad()
+        self.left, self.in_backward = None, False
 
 
 def call_after_backward(function):
@@ -275,6 +296,7 @@ class Zero3(Zero2):
             dispose(unit)
             module.register_forward_pre_hook(partial(self.before_forward, unit))
             module.register_forward_hook(partial(self.after_forward, unit))
+            module.register_forward_hook(partial(self.after_error, unit), always_call=True)
 
     def before_forward(self, unit, *_):
         ...  # your code here
@@ -290,6 +312,14 @@ class Zero3(Zero2):
             output.register_hook(partial(self.before_backward, unit))
         ...  # your code here
 
+    def after_error(self, unit, module, inputs, output):
+        """Free the unit of a module whose forward raised, so that it cannot outlive a step.
+
+        Within a backward PyTorch ends recomputed forwards by an exception: then it stays.
+        """
+        if output is None and not self.in_backward:
+            self.drop(unit)
+
     def before_backward(self, unit, *_):
         ...  # your code here
 
@@ -302,6 +332,12 @@ class Zero3(Zero2):
         self.optimizer.step()
         for unit in self.units.values():
             unit.shard.grad = None
+
+    def zero_grad(self):
+        super().zero_grad()
+        self.held.clear()
+        for unit in self.units.values():
+            self.drop(unit)
 
     def need(self, unit):
         if unit not in self.there:

@@ -39,11 +39,14 @@ class Fault(NamedTuple):
     what  "killed", "stopped" (the process hangs), "waits" (for data that never arrive), "slow",
           "wrong weights" (one bit of one weight changes after the update), or "wrong gradients"
           (they are computed, but stored in the wrong order)
+    bit, pixel  for "wrong weights": see flip_a_bit
     """
 
     what: str
     rank: int
     after: int
+    bit: int = 21
+    pixel: int = 28
 
 
 class Training:
@@ -105,7 +108,7 @@ class Training:
     def update(self):
         self.optimizer.step()
         if self.has("wrong weights", only_once=True):
-            flip_a_bit(self.model[0].weight)
+            flip_a_bit(self.model[0].weight, self.fault.bit, self.fault.pixel)
         self.steps += 1
 
     def step(self):
@@ -120,10 +123,16 @@ class Training:
         return self.steps == self.fault.after or (not only_once and self.steps > self.fault.after)
 
 
-def flip_a_bit(weights):
-    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do."""
-    bits = weights.detach().view(torch.int32).flatten()
-    bits[len(bits) // 2] ^= 1 << 21
+def flip_a_bit(weights, bit=21, pixel=28):
+    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do.
+
+    It is the weight of the middle unit for a pixel. Pixel 0 is black in all training images, so that
+    its weights never count; pixel 28, in the middle of an image, is not.
+
+    bit  0 for the lowest bit of the fraction; of a float32, 23 to 30 are the exponent
+    """
+    bits = weights.detach().view(torch.int32 if weights.element_size() == 4 else torch.int64)
+    bits[len(bits) // 2, pixel] ^= 1 << bit
 
 
 ENDS = {
@@ -351,7 +360,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
     """
     group, store = meet(folder, timeout)
     rank, n = dist.get_rank(), dist.get_world_size()
-    guard = patience and Guard(store, rank, n, patience)
+    guard = Guard(store, rank, n, patience) if patience else None
     training = Training(data, fault, guard.enter if guard else lambda: None, group=group)
     try:
         while training.steps < steps:
@@ -368,7 +377,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
         dist.destroy_process_group()  # all groups: closes connections, so the others learn of it
         happened, pid = store.get("fault").split()
         kill_if_there(int(pid))  # it may hang, and this experiment is over
-        found = (guard and guard.read_finding()) or {"what": "", "ranks": []}
+        found = (guard.read_finding() if guard else None) or {"what": "", "ranks": []}
         return {"after": known - float(happened), "error": str(error),
                 "found": found["what"], "ranks": found["ranks"]}  # fmt: skip
     finally:

@@ -91,7 +91,8 @@ def average_over_ranks(model, count):
     """
     if not dist.is_initialized():
         return
-    total = torch.tensor(count, dtype=torch.float64)  # on the default device, like the gradients
+    device = next(model.parameters()).device  # NCCL takes nothing from the CPU
+    total = torch.tensor(count, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     for parameter in model.parameters():
         parameter.grad *= count / total
@@ -99,7 +100,10 @@ def average_over_ranks(model, count):
 
 
 def mean_over_ranks(value, count) -> float:
-    """Average a number over the samples or tokens of all ranks, of which this one has `count`."""
+    """Average a number over the samples or tokens of all ranks, of which this one has `count`.
+
+    It travels on the default device. With NCCL, call torch.set_default_device before.
+    """
     sums = torch.tensor([value * count, count], dtype=torch.float64)
     if dist.is_initialized():
         dist.all_reduce(sums)
@@ -147,6 +151,14 @@ def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
     """Return the seconds of each size, fastest round first."""
     return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
             for size in sizes}  # fmt: skip
+
+
+def compare_parts(run, size, other, rounds=5):
+    """Compare the seconds of a step in parts of two sizes, round by round."""
+    from pedagogy_lib import compare_rounds
+
+    return compare_rounds(*([run[f"{x}, round {r}"].seconds[0] for r in range(1, rounds + 1)]
+                            for x in (size, other)))  # fmt: skip
 
 
 def digits() -> tuple[Tensor, ...]:

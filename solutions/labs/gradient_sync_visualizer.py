@@ -104,8 +104,8 @@ def ways(model, bucket_bytes):
     }
 
 
-def seconds_of(ways, rounds=15) -> dict[str, float]:
-    """Return the median seconds of each way, after three rounds to warm up.
+def seconds_of(ways, rounds=15) -> dict[str, list[float]]:
+    """Return the seconds of each way in each round, after three rounds to warm up.
 
     In a round, the ways take turns, so that other work of this computer affects all of them.
     """
@@ -116,14 +116,15 @@ def seconds_of(ways, rounds=15) -> dict[str, float]:
             began = now()
             way()
             times[name].append(now() - began)
-    return {name: median(spent[3:]) for name, spent in times.items()}
+    return {name: spent[3:] for name, spent in times.items()}
 
 
-def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
+def what_ways_cost(model, sizes) -> tuple[dict[str, list[float]], float]:
     """Measure each way to average the model's gradients under its name, and time all ways.
 
     sizes    bytes of a bucket, one way each, between "each by itself" and "all in one"
-    Returns  {name: seconds}; and the seconds of an all-reduce of 4 kB, for which all ranks wait
+    Returns  {name: seconds of each round}; and the median seconds of an all-reduce of 4 kB, for
+             which all ranks wait
     """
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -135,22 +136,26 @@ def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
         with measure(name):
             way()
     times = seconds_of(found | {"small": partial(dist.all_reduce, small)}, rounds=23)
-    return {name: times[name] for name in found}, times["small"]
+    return {name: times[name] for name in found}, median(times["small"])
 
 
 def costs_beside_model(run) -> dict[str, dict[str, float]]:
     """Return calls, bytes, and measured and modelled seconds of ways in a run of `what_ways_cost`.
 
+    What was measured is the median of its "rounds".
+
     The model is calls × latency + bytes / bandwidth. The latency is that of the small all-reduce.
     The second term is the same for all ways: the seconds of "all in one" minus one latency.
     """
-    seconds, latency = run.values[0]
+    rounds, latency = run.values[0]
+    seconds = {label: median(of_label) for label, of_label in rounds.items()}
     travel = max(seconds["all in one"] - latency, 0)
     return {
         label: {
             "calls": len(run[label].calls[0]),
             "bytes": run[label].sent_bytes[0],
             "measured": seconds[label],
+            "rounds": rounds[label],
             "model": len(run[label].calls[0]) * latency + travel,
         }
         for label in seconds
@@ -201,7 +206,7 @@ def compare_ways(bucket_bytes=100_000) -> str:
     for p in model.parameters():
         p.grad = torch.randn_like(p)
     times = seconds_of(ways(model, bucket_bytes))
-    return "\n".join(f"{name:20} {1e3 * seconds:7.2f} ms" for name, seconds in times.items())
+    return "\n".join(f"{name:20} {1e3 * median(rounds):7.2f} ms" for name, rounds in times.items())
 
 
 def program(data):

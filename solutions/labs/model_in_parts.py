@@ -20,6 +20,7 @@ from tensor_parallel import (
     parallelize,
     parallelize_mlp,
     split_cross_entropy,
+    sum_of_squares,
     summed,
     whole,
 )
@@ -126,8 +127,8 @@ def train_in_parts(text, width, steps, mistake=""):
         other = 1000 * dist.get_rank() if mistake == OTHER_TOKENS else 0
         inputs, targets = draw_batch(text, 8, step + other)
         with measure("step") if step == steps - 1 else nullcontext():
-            loss = split_cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
+            loss = split_cross_entropy(model(inputs), targets)
             loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -193,7 +194,7 @@ def norm_with_copies(model, group=None) -> Tensor:
     """
     n = dist.get_world_size(group)
     squares = [
-        p.grad.pow(2).sum() / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
+        sum_of_squares(p.grad) / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
         for p in model.parameters()
     ]
     return summed(torch.stack(squares).sum(), group).sqrt()

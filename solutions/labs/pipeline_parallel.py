@@ -282,19 +282,23 @@ class Pipeline:
 
     stages  this rank's stages, one per chunk
     width   messages have the shape (samples, context, width), forward and backward
-    dtype   the dtype of messages: that of the stages' weights
     around  around(action) is a context in which each action computes, and nothing else: waiting,
             receiving and sending are outside. It can measure the action, for example
     waits   whether to wait for a send at once, and not at the end of the step
+    dtype   the dtype of messages; by default that of the stages' weights. Under torch.autocast,
+            what a stage returns may have another one
+    Raises  ValueError if ranks differ in the dtype of messages
     Cost    per micro-batch and boundary one message forward and one back, of its activations
     """
 
-    def __init__(self, stages, loss_of, width, group=None, around=no_context, waits=False):
+    def __init__(
+        self, stages, loss_of, width, group=None, around=no_context, waits=False, dtype=None
+    ):
         self.stages, self.loss_of, self.width = stages, loss_of, width
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
-        self.dtype = dtype_of(stages)
+        self.dtype = need_one_dtype(dtype or dtype_of(stages), group)
         self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
@@ -302,10 +306,12 @@ class Pipeline:
         """Compute the gradients of one batch; return its loss on the last rank, elsewhere 0.
 
         inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
-                         of the whole batch, however many samples a micro-batch has
+                         of the whole batch, however many samples a micro-batch has, and however
+                         many of its targets are -100, which F.cross_entropy ignores
         Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
+        self.counts = [count_targets(of_part) for of_part in targets]
         self.refuse_nothing()
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
         for action in actions:
@@ -357,14 +363,17 @@ class Pipeline:
         if not all(x.numel() for x in self.inputs):
             samples = sum(map(len, self.inputs))
             raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
+        if not any(self.counts):
+            raise ValueError("no target counts: all are -100, and a mean of nothing is nan")
         for chunk, stage in enumerate(self.stages):
             if self.is_first(chunk) and not self.inputs[0].is_floating_point():
                 need_something_to_train(stage.piece)
 
     def part_of_loss(self, i, logits):
-        """Return what micro-batch i adds to the mean loss over the batch."""
-        share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
-        return share * self.loss_of(logits, self.targets[i])
+        """Return what micro-batch i adds to the mean loss over the batch's targets that count."""
+        if not self.counts[i]:
+            return 0 * logits.sum()  # not the mean of nothing, which is nan
+        return self.counts[i] / sum(self.counts) * self.loss_of(logits, self.targets[i])
 
     # The place of a stage in the model, and the messages between stages.
 
@@ -401,17 +410,43 @@ class Pipeline:
         ### END SOLUTION
 
     def send(self, x, action):
-        """Send the result of an action; the tensor is kept until it has left."""
+        """Send the result of an action; the tensor is kept until it has left.
+
+        Raises  ValueError if the next stage, in `receive`, makes room for another shape or dtype
+        """
         peer = (self.rank + (1 if action.kind == "F" else -1)) % self.ranks
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line(action, sending=True)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
         else:
             self.under_way.append((request, x))
+
+    def shape_of_message(self, microbatch) -> tuple:
+        return *self.inputs[microbatch].shape, self.width
+
+    def refuse_other(self, x, action):
+        """Raise ValueError if x has another shape or dtype than the messages of its micro-batch.
+
+        A message is bytes alone: two bfloat16 numbers would be read as one float32.
+        """
+        shape = self.shape_of_message(action.microbatch)
+        if (x.shape, x.dtype) != (shape, self.dtype):
+            raise ValueError(
+                f"{action} has computed {x.dtype}, {tuple(x.shape)}, but messages are {self.dtype},"
+                f" {shape}: let the stage return such a tensor, or give the pipelines of all ranks "
+                "another `width` or `dtype`, as under torch.autocast"
+            )
+
+
+def count_targets(targets) -> int:
+    """Return over how many targets F.cross_entropy takes the mean: those that are not -100."""
+    is_class = not targets.is_floating_point()
+    return (targets != -100).sum().item() if is_class else targets.numel()
 
 
 def need_something_to_train(piece):
@@ -427,6 +462,18 @@ def dtype_of(stages) -> torch.dtype:
     """Return the dtype of some stages' weights, or torch's default one if they have none."""
     weights = (p for stage in stages for p in stage.piece.parameters())
     return next((p.dtype for p in weights), torch.get_default_dtype())
+
+
+def need_one_dtype(dtype, group=None) -> torch.dtype:
+    """Return the dtype; raise ValueError on all ranks if they differ in it."""
+    found = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, dtype, group=group)
+    if len(set(found)) > 1:
+        raise ValueError(
+            f"messages would be {', '.join(map(str, found))} on these ranks: give the pipelines of "
+            "all ranks the same `dtype`"
+        )
+    return dtype
 
 
 def lines_of(group=None) -> dict:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
 from simple_ddp import start_equal
-from tensor_parallel import parallelize, split_cross_entropy, whole
+from tensor_parallel import need_finite, parallelize, split_cross_entropy, whole
 from three_dimensions import (
     LONGEST,
     SIZES,
@@ -45,11 +45,15 @@ class ZeroAndTensor:
 
     @torch.no_grad()
     def clip(self):
-        """Clip by the norm of the whole gradient, of which each rank has some numbers."""
-        squares = sum((w * u.shard.grad.pow(2)).sum() for u, w in self.weights.items())
+        """Clip by the norm of the whole gradient, of which each rank has some numbers.
+
+        Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
+        """
+        squares = sum((w * u.shard.grad.double() ** 2).sum() for u, w in self.weights.items())
         dist.all_reduce(squares, group=self.mesh["dp", "tp"])
+        norm = need_finite(squares.sqrt())
         for unit in self.weights:
-            unit.shard.grad *= (self.longest / (squares.sqrt() + 1e-6)).clamp(max=1)
+            unit.shard.grad *= (self.longest / (norm + 1e-6)).clamp(max=1)
 
 
 def counts(unit, mesh):

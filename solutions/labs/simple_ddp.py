@@ -152,7 +152,9 @@ def compare(text) -> tuple[str, float]:
 
 
 def overhead(text, rounds=23) -> str:
-    """Describe the parts of a step, as medians over rounds."""
+    """Describe the parts of a step, as medians over rounds; what communication adds has a margin."""
+    from pedagogy_lib import compare_rounds
+
     torch.manual_seed(0)
     ddp = DistributedDataParallel(Transformer())
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))
@@ -161,9 +163,10 @@ def overhead(text, rounds=23) -> str:
         return "forward, backward, communication: exercise 3.14 is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
     share = communication / (forward + backward)
+    both = compare_rounds([b + c for _, b, c in times], [b for _, b, _ in times])  # round by round
     return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (
         f"adds {communication:.1f} ms: {share:.0%} of the computing"
-        if communication > 0
+        if both.word == "slower"
         else "adds less than what two steps differ by"
     )
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, standard_library
 from memory import recompute_modules
 from sequence_parallel import parallelize_sequence
-from tensor_parallel import parallelize, split_cross_entropy
+from tensor_parallel import need_finite, parallelize, split_cross_entropy
 from zero import Zero1, Zero2, Zero3, reduce_gradients
 
 # ---- The features of a run ------------------------------------------------------------------
@@ -165,13 +165,19 @@ class TensorZero:
 
     @torch.no_grad()
     def clip(self):
-        """Scale all gradients by one factor; whole parameters are on `tp` ranks, but count once."""
-        squares = torch.zeros(())
+        """Scale all gradients by one factor; whole parameters are on `tp` ranks, but count once.
+
+        Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
+        """
+        squares = torch.zeros((), dtype=torch.float64)  # in float16 the square of 300 is infinite
         for unit, is_whole in zip(self.units, self.whole):
-            squares += (unit.shard.grad**2 / torch.where(is_whole, self.plan.tp, 1)).sum()
+            squares += (
+                unit.shard.grad.double() ** 2 / torch.where(is_whole, self.plan.tp, 1)
+            ).sum()
         dist.all_reduce(squares)  # over all parts and all shards
+        norm = need_finite(squares.sqrt())
         for unit in self.units:
-            unit.shard.grad *= (self.plan.norm / (squares.sqrt() + 1e-6)).clamp(max=1.0)
+            unit.shard.grad *= (self.plan.norm / (norm + 1e-6)).clamp(max=1.0)
 
 
 def numbers_of(unit, value_of) -> torch.Tensor:

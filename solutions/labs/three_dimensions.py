@@ -15,7 +15,7 @@ from meshes import Mesh, groups_along, halves, my_group
 from pipeline_parallel import Pipeline, my_stages, no_context, parameters_of, sum_tied
 from schedules import one_f_one_b
 from simple_ddp import now
-from tensor_parallel import parallelize, split_cross_entropy, whole
+from tensor_parallel import need_finite, parallelize, split_cross_entropy, whole
 from torch import Tensor, nn
 
 JOINT = (("pp", "tp"),)  # all ranks that share one copy of the model
@@ -64,7 +64,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
     "tp" group. Ranks along "pp" have different parameters, and along "dp" the same ones.
 
     counted_elsewhere  parameters that another stage has as well, and counts
-    Equals  the norm that clip_grad_norm_ finds in one process
+    Equals  the norm of real gradients that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number over mesh["pp", "tp"]
     """
     ### BEGIN SOLUTION
@@ -204,11 +204,11 @@ class ThreeDimensions:
         return list(share.tensor_split(self.microbatches))
 
     def clip(self):
-        """Clip the gradient, as torch.nn.utils.clip_grad_norm_ does."""
+        """Clip the gradient, as clip_grad_norm_ does with error_if_nonfinite=True."""
         if self.longest is not None:
             is_last = self.mesh.at["pp"] == self.mesh.sizes["pp"] - 1
             norm = global_norm(self.parameters, self.mesh, self.tied if is_last else ())
-            factor = (self.longest / (norm + 1e-6)).clamp(max=1)
+            factor = (self.longest / (need_finite(norm) + 1e-6)).clamp(max=1)
             for p in self.parameters:
                 if p.grad is not None:
                     p.grad *= factor

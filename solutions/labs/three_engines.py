@@ -14,7 +14,7 @@ from meshes import Mesh, halves
 from pipeline_parallel import even_sizes, layers_of, pieces_of
 from simple_ddp import now
 from tensor_engines import tensor_plan
-from tensor_parallel import whole
+from tensor_parallel import need_finite, whole
 from three_dimensions import JOINT, SIZES, OneProcess, ThreeDimensions, adam, whole_model
 
 
@@ -68,10 +68,10 @@ class TorchThreeDimensions:
 
     @torch.no_grad()
     def clip(self):
-        with quiet():
-            squares = sum(p.grad.pow(2).sum().full_tensor() for p in self.parameters)
+        with quiet():  # in float64, because in float16 the square of 300 is infinite
+            squares = sum(p.grad.double().pow(2).sum().full_tensor() for p in self.parameters)
         dist.all_reduce(squares, group=self.mesh.get_group("pp"))
-        factor = (self.longest / (squares.sqrt() + 1e-6)).clamp(max=1)
+        factor = (self.longest / (need_finite(squares.sqrt()) + 1e-6)).clamp(max=1)
         for p in self.parameters:
             p.grad.mul_(factor)
 

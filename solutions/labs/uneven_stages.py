@@ -139,12 +139,13 @@ def cut_stage(blocks, shardings, group) -> nn.Sequential:
 class UnevenPipeline(Pipeline):
     """A pipeline whose stages have different numbers of ranks; each rank has its rows.
 
-    places  the ranks of each stage
-    rows    of a micro-batch
+    places   the ranks of each stage
+    rows     of a micro-batch
+    options  see Pipeline; dtype among them
     """
 
-    def __init__(self, stage, loss_of, width, places, rows):
-        super().__init__([stage], loss_of, width)
+    def __init__(self, stage, loss_of, width, places, rows, **options):
+        super().__init__([stage], loss_of, width, **options)
         self.places, self.rows = places, rows
         (self.rank,) = (k for k, ranks in enumerate(places) if dist.get_rank() in ranks)
         self.ranks = len(places)  # the schedule counts a stage as one rank
@@ -161,13 +162,17 @@ class UnevenPipeline(Pipeline):
             if i == self.mine:
                 yield self.places[other][j], first - begin, end - begin
 
+    def shape_of_message(self, microbatch) -> tuple:
+        return len(self.own_rows()), self.width
+
     def receive(self, action) -> Tensor:
-        x = torch.empty(len(self.own_rows()), self.width, dtype=self.dtype)
+        x = torch.empty(self.shape_of_message(action.microbatch), dtype=self.dtype)
         for peer, first, end in self.find_overlaps(self.rank + (-1 if action.kind == "F" else 1)):
             dist.recv(x[first:end], peer, tag=tag_of(action))
         return x
 
     def send(self, x, action):
+        self.refuse_other(x, action)
         for peer, first, end in self.find_overlaps(self.rank + (1 if action.kind == "F" else -1)):
             part = x[first:end].contiguous()
             self.under_way.append((dist.isend(part, peer, tag=tag_of(action)), part))

@@ -114,6 +114,14 @@ def ends_of(losses, way) -> str:
     return f"{median(ends):.3f} ({ends[0]:.3f} to {ends[-1]:.3f})"
 
 
+def compare_ends(first, way, second, other) -> str:
+    """Say which of two ways ends lower, if all its seeds do."""
+    ends, others = ([c[max(c)] for c in of[key]] for of, key in ((first, way), (second, other)))
+    if min(ends) <= max(others) and min(others) <= max(ends):
+        return "No clear difference."
+    return f"All seeds end lower with “{way if max(ends) < min(others) else other}”."
+
+
 def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
     """Return a table's rows: bytes and seconds per step, final losses, steps in a time, their loss.
 

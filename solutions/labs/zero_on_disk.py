@@ -10,13 +10,12 @@ import tempfile
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from statistics import median
 
 import torch
 import torch.distributed as dist
 from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from simple_ddp import now, share_of_rank
+from simple_ddp import share_of_rank
 from torch import Tensor, nn
 from zero import Zero3, whole
 
@@ -36,7 +35,8 @@ class DiskOffloadOptimizer:
     """An optimizer that has everything in files: a copy of the parameters, and its state.
 
     A step takes the gradients to the host, steps there, and brings the parameters back. State that
-    an optimizer makes in its first step goes to a file at once, parameter by parameter.
+    an optimizer makes in its first step goes to a file at once, parameter by parameter. A step
+    overwrites what else has been written into a parameter, so load weights before you make this.
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
@@ -93,15 +93,12 @@ def need_one_by_one(make_optimizer):
         )
 
 
-def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
-    """Train one large layer in stage 3; the last step is measured as "step".
+def make_large(folder, megabytes):
+    """Return one large layer and its engine of stage 3.
 
     folder     for the optimizer's state; None: in memory
     megabytes  of Adam's state, on all ranks together
-    Returns    a hash of the weights at the end, and the median time of the optimizer's step
     """
-    from pedagogy_lib import measure
-
     torch.manual_seed(0)
     side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
     model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
@@ -109,17 +106,39 @@ def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
         adam = partial(
             DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
         )
-    engine, times = Zero3(model, adam), []
-    x = torch.randn(8, side, requires_grad=True)
+    return model, Zero3(model, adam)
+
+
+def train_large(folder, megabytes, steps=4) -> str:
+    """Train a large layer; the last step is measured as "step"; return a hash of the weights.
+
+    folder, megabytes  as for `make_large`
+    """
+    from pedagogy_lib import measure
+
+    model, engine = make_large(folder, megabytes)
+    x = torch.randn(8, model.in_features, requires_grad=True)
     for step in range(steps):
         with measure("step") if step == steps - 1 else contextlib.nullcontext():
-            model(x + rank).square().mean().backward()
-            began = now()
+            model(x + dist.get_rank()).square().mean().backward()
             engine.step()
-            times.append(now() - began)
     with whole(engine):
         weights = model.weight.detach().clone()  # NumPy would keep the storage
-        return sha256(weights.numpy()).hexdigest(), median(times[1:])
+        return sha256(weights.numpy()).hexdigest()
+
+
+def time_optimizers(folder, megabytes, rounds=6):
+    """Measure the optimizer's step with its state in memory, and then on disk, in turns."""
+    from pedagogy_lib import measure
+
+    ways = {"state in memory": None, "state on disk": folder}
+    made = {name: make_large(place, megabytes) for name, place in ways.items()}
+    for name in [*made] * rounds:
+        model, engine = made[name]
+        model(torch.ones(8, model.in_features, requires_grad=True)).square().mean().backward()
+        dist.barrier()
+        with measure(name, memory=False):
+            engine.step()
 
 
 def watch_mixed(folder) -> int:
@@ -206,7 +225,11 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
 
 
 def save(engine, folder) -> None:
-    """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    """Write a checkpoint of a ZeRO engine; every rank writes its own part.
+
+    The folder is a new one: files that it has are overwritten, and if the program is killed
+    meanwhile, neither checkpoint is whole.
+    """
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 
     dcp.save(make_sharded_state(engine), checkpoint_id=str(folder))
