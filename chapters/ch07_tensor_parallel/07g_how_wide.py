@@ -8,7 +8,7 @@
 
 # %% [markdown]
 # ![Time of an all-reduce across two machines with one, two and four network cards: one ring takes
-# as long with two cards as with one, and two rings take half of
+# as long with two cards as with one, and two rings take about half of
 # it](../assets/covers/07g_how_wide.png)
 #
 # *Measured in section 2: an all-reduce of four ranks on two emulated machines. More cards help only
