@@ -8,8 +8,8 @@
 
 # %% [markdown]
 # ![Bars of five plans for the same model on eight ranks: what a step takes, predicted as an outline
-# and measured as a filled bar. The plan of the search is the
-# lowest](../assets/covers/10d_small_alpa.png)
+# and measured as a filled bar. The plan of the search has the lowest
+# outline](../assets/covers/10d_small_alpa.png)
 #
 # *Measured in section 6: a step under five plans, beside what the search predicts.*
 #
