@@ -7,15 +7,9 @@
 # real machines.
 
 # %% [markdown]
-<<<<<<< HEAD
-# ![Time of an all-reduce across two machines with one, two and four network cards, measured, and as
-# outlines what the cards need: as long for one ring on two cards as on one, half of it for two
-# rings](../assets/covers/07g_how_wide.png)
-=======
 # ![Time of an all-reduce across two machines with one, two and four network cards: one ring takes
 # as long with two cards as with one, and two rings take about half of
 # it](../assets/covers/07g_how_wide.png)
->>>>>>> a-h04
 #
 # *Measured in section 2: an all-reduce of four ranks on two emulated machines. More cards help only
 # if several rings use them at once.*
