@@ -301,7 +301,8 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
 # * **All but attention** should pay with long contexts, where attention's scores are most of the
 #   arithmetic. By its FLOPs, it does not at 64 tokens.
-#
+
+# %% [markdown]
 # With frozen matrices, as in fine-tuning with adapters, the backward computes no gradients of them.
 # Then the forward is half of forward and backward:
 

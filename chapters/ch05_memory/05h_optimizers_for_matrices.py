@@ -187,7 +187,8 @@ if hasattr(torch.optim, "Muon"):
 # * **Muon** needs the whole matrix. The singular values of two halves say little about those of
 #   the whole. So a rank has to get whole matrices, or the matrix is gathered before each step.
 #   Part [06b](06b_whole_tensors.ipynb) is about that.
-#
+
+# %% [markdown]
 # What counts as one matrix is a choice, too. The attention of this model computes queries, keys and
 # values with one fused matrix. Muon may step on it as it is, or on its three parts. And with more
 # ranks, the pieces of a matrix become smaller:
