@@ -68,7 +68,9 @@ def compare(ours, theirs, exact=None) -> str:
         return EQUAL if agree(found, wanted, is_close) else f"differs: {found}, {wanted}"[:400]
     right = exact()
     off, allowed = worst_gap(found, right), worst_gap(wanted, right)
-    return EQUAL if off <= MOST_WORSE * allowed else f"off by {off:.2g}, theirs by {allowed:.2g}"
+    if off <= MOST_WORSE * allowed < 1:
+        return EQUAL
+    return f"off by {off:.2g}, theirs by {allowed:.2g}"
 
 
 def is_close(found, wanted) -> bool:
