@@ -2,7 +2,10 @@
 
 import re
 
+import accumulation_twins
 import collectives_twins
+import data_twins
+import function_twins
 import gradient_twins
 import norm_twins
 import pytest
@@ -15,6 +18,7 @@ from twins import EQUAL, Excluded
 from pedagogy_lib import launch
 
 TWINS = [*collectives_twins.TWINS, *gradient_twins.TWINS]
+TWINS += [*accumulation_twins.TWINS, *data_twins.TWINS, *function_twins.TWINS]
 TWINS += [*norm_twins.TWINS, *tensor_parallel_twins.TWINS, *vocabulary_twins.TWINS]
 LABS = sorted((ROOT / "chapters").glob("ch*/labs/*.py"))
 

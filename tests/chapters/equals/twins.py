@@ -70,7 +70,9 @@ def compare(ours, theirs, exact=None) -> str:
         return "differs in shapes or dtypes"
     right = exact()
     off, allowed = worst_gap(found, right), worst_gap(wanted, right)
-    return EQUAL if off <= MOST_WORSE * allowed else f"off by {off:.2g}, theirs by {allowed:.2g}"
+    if off <= MOST_WORSE * allowed < 1:
+        return EQUAL
+    return f"off by {off:.2g}, theirs by {allowed:.2g}"
 
 
 def is_close(found, wanted) -> bool:

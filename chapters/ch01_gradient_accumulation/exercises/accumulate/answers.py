@@ -23,11 +23,11 @@ def accumulate(model, loss_fn, micro_batches):
     return mean_loss
 
 # %% wrong · mean of means
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
+# -         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
 # +         loss = loss_fn(model(inputs), targets) / len(micro_batches)
 
 # %% wrong · the sum over all samples
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
+# -         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
 # +         loss = loss_fn(model(inputs), targets) * len(targets)
 
 # %% wrong · earlier step
