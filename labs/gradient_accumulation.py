@@ -28,10 +28,12 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
     this function discards the previous contents of every `.grad`. It takes no optimizer step.
 
-    loss_fn        (outputs, targets) -> the mean loss over these samples, a tensor
-    micro_batches  a list of (inputs, targets)
+    loss_fn        (outputs, targets) -> the mean loss over these samples, each of which counts: a
+                   tensor
+    micro_batches  a list of (inputs, targets), none of them empty
     Returns        the mean loss over all samples, as a Python number
-    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward()
+    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward(), if samples
+                   do not depend on each other, as in BatchNorm, nor on chance, as in dropout
     Shapes         inputs: (samples, ...); targets: (samples, ...)
     Cost           one forward and one backward per micro-batch; the activations of one at a time
     """
@@ -65,9 +67,10 @@ def count_tokens(targets: Tensor) -> int:
 def average_over_ranks(model, count):
     """Average the gradients of all ranks, weighted by each rank's number of samples or tokens.
 
-    Every rank needs at least one sample, or it would fail without gradients while the others wait.
+    Where a parameter has no gradient, as on a rank without samples, zeros take its place.
 
-    Equals  the gradients of the mean over the samples or tokens of all ranks
+    Equals  the gradients of the mean over the samples or tokens of all ranks, of which there is at
+            least one; a frozen parameter has none
     Cost    per step, one all-reduce of a number and one per parameter, for all micro-batches
     """
     if not dist.is_initialized():
@@ -76,8 +79,11 @@ def average_over_ranks(model, count):
     total = torch.tensor(count, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     for parameter in model.parameters():
-        parameter.grad *= count / total
-        dist.all_reduce(parameter.grad)
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad *= count / total
+            dist.all_reduce(parameter.grad)
 
 
 def mean_over_ranks(value, count) -> float:

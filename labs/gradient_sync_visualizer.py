@@ -33,7 +33,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
     Example     parameters of 40, 8, 48 and 16 bytes, bucket_bytes 64: the buckets have
                 [16, 48] and [8, 40] bytes
     Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
-                on, if gradients become ready in this order
+                on, if parameters are of one dtype and their gradients ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
     ...  # your code here

@@ -88,9 +88,11 @@ class Recomputed(torch.autograd.Function):
     kept, and goes back through that at once. It has to draw the same random numbers again, so the
     generator's state is set to what it was, and afterwards back to what it has become.
 
-    Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x, use_reentrant=True), which handles autocast as well. PyTorch
-            recommends the other variant
+    Equals  function(x) and its gradients, if x has a gradient, in a backward(), but not in
+            torch.autograd.grad; on a CPU, torch.utils.checkpoint's checkpoint(function, x,
+            use_reentrant=True), which handles autocast as well. PyTorch recommends the other
+            variant. With either, BatchNorm takes its statistics in both runs
+    Raises  RuntimeError for a second derivative
     Shapes  x and the function's result: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
@@ -105,6 +107,8 @@ class Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         """Return a gradient for each input; grad_output is the gradient of the forward's result."""
+        if torch.is_grad_enabled():  # as in backward(create_graph=True)
+            raise RuntimeError("a recomputed function has no second derivative")
         (x,) = ctx.saved_tensors
         ...  # your code here
 

@@ -27,9 +27,18 @@ def start_equal(model, group=None) -> None:
 
     Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
     Equals  the effect of the constructor DistributedDataParallel(model)
+    Raises  ValueError if a tensor is a view with gaps in memory
     Cost    one broadcast of each tensor of rank 0's model: n-1 copies of the model in all
     """
+    need_dense(model)
     ...  # your code here
+
+
+def need_dense(model):
+    """Raise ValueError if a tensor is strided or expanded; Gloo would write beside its numbers."""
+    for name, x in [*model.named_parameters(), *model.named_buffers()]:
+        if torch.empty_like(x, device="meta").stride() != x.stride():
+            raise ValueError(f"{name} is a view with gaps in memory: make it contiguous() first")
 
 
 def average_gradients(model, group=None) -> None:

@@ -38,7 +38,7 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     shuffle = torch.Generator().manual_seed(seed + epoch)
     order = torch.randperm(length, generator=shuffle).tolist()
     each = -(-length // n)
-    enough = order * -(-each * n // length)
+    enough = order * -(-each * n // max(length, 1))
     return enough[: each * n][rank::n]
     ### END SOLUTION
 

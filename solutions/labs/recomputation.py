@@ -42,7 +42,7 @@ class Power(torch.autograd.Function):
         """Return a gradient for each input; grad_output is the gradient of the forward's result."""
         (x,) = ctx.saved_tensors
         ### BEGIN SOLUTION
-        return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+        return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
         ### END SOLUTION
 
 

@@ -256,8 +256,8 @@ class Zero2(Zero1):
         """
         if self.in_backward:
             raise RuntimeError(
-                "a backward has raised before all gradients were reduced: call zero_grad(), and run "
-                "the backwards of this step again, or skip it"
+                "a backward has raised before all gradients were reduced: call zero_grad(), and "
+                "run the backwards of this step again, or skip it"
             )
         self.update()
 
