@@ -183,8 +183,7 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 #
 # It has to work for any number of ranks. Compute in float64: `torch.tensor(number)` alone makes a
 # float32, `torch.tensor(number, dtype=torch.float64)` does not. Any call of `torch.distributed` may
-# be used. The check starts real ranks. (In a launch, new tensors lie on the rank's own device. A
-# program with NCCL has to say so: `torch.tensor(number, device=device)`.)
+# be used. The check starts real ranks.
 
 # %%
 def mean_over_ranks(number):

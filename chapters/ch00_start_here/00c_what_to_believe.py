@@ -67,11 +67,12 @@ print(f"4 ranks: off by {gaps[4]:.1e} of the largest gradient, which is rounding
 print(f"3 ranks: off by {gaps[3]:.1e}, which is a mistake")
 
 # %% [markdown]
-# Here rounding and a mistake are many powers of ten apart. `close` draws the line between them. After
-# one step, it allows a difference of $2\cdot10^{-12}$ times the largest number; after $k$ steps,
-# $k$ times as much. That leaves room for about ten thousand roundings of $2\cdot10^{-16}$. A few
-# later cells say *to 1e-12*, and allow that much instead.
-#
+# Here rounding and a mistake are many powers of ten apart. `close` draws the line between them.
+# After one step, it allows a difference of $2\cdot10^{-12}$ times the largest number; after $k$
+# steps, $k$ times as much. That leaves room for about ten thousand roundings of $2\cdot10^{-16}$. A
+# few later cells say *to 1e-12*, and allow that much instead.
+
+# %% [markdown]
 # That the room grows in proportion to the steps is an assumption. Training can amplify a rounding
 # from step to step, and at a learning rate that is too large even exponentially. So the course
 # compares after a few steps of small models.
@@ -240,11 +241,13 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 #
 # More ranks on one CPU are for studying, not for speed: they share its cores. So the course never
 # promises a speed-up on your machine.
-#
+
+# %% [markdown]
 # What carries over from your laptop to a cluster?
 #
-# * **Results**: the same algorithm in the same precision gives the same numbers, up to rounding. (On
-#   GPUs a product of float32 is computed in TF32, with fewer digits, if a program allows it: 05b.)
+# * **Results**: the same algorithm in the same precision gives the same numbers, up to rounding.
+#   (On GPUs a product of float32 is computed in TF32, with fewer digits, if a program allows it:
+#   05b.)
 # * **Your own algorithms**: the messages that *you* write, who waits for whom, the steps of a
 #   schedule.
 # * **Not** what a library does inside. In part 02d Gloo's reduce-scatter sends twice what it needs.

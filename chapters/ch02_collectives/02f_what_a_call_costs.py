@@ -128,7 +128,7 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 # * the lab's ring on two ranks: **4** messages, two at a time;
 # * Gloo's all-reduce on two ranks: **8** messages, four at a time.
 #
-# The table also shows what the threads of a rank do. One thread of Gloo listens to the network. A
+# The table also shows the threads of a rank. One thread of Gloo listens to the network. A
 # collective involves a second thread, the one that executes it. A thread *sleeps* until the one
 # before it is done. Then the operating system wakes it, and that takes time.
 

@@ -108,11 +108,11 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # %% [markdown]
 # The last column is the model of part [02e](02e_what_a_message_costs.ipynb): calls × latency +
 # bytes / bandwidth. The latency is the time of one small all-reduce by itself, for which all ranks
-# are ready. The term bytes / bandwidth is the same for all six ways. We take it from *all in one*:
+# are ready. The term bytes / bandwidth is the same for all ways. We take it from *all in one*:
 # its time, minus one latency.
 #
-# Where the calls take longer than the model says, a likely reason is this machine, although that
-# was not measured here. In every call both ranks, and a thread of Gloo on each, need a core. If one
+# Where the calls take longer than the model says, a likely reason is this machine (not measured
+# here). In every call both ranks, and a thread of Gloo on each, need a core. If one
 # rank's thread gets none, the other rank has to wait for it, and times change from run to run. The
 # advice does not depend on it: send the same bytes in fewer calls.
 

@@ -10,7 +10,8 @@
 
 # %% [markdown]
 # ![Training loss over megabytes sent, both axes logarithmic: a falling line for each of six ways to
-# train, with bars from the lowest to the highest of three seeds](../assets/covers/03j_fewer_bytes.png)
+# train, with bars from the lowest to the highest of three
+# seeds](../assets/covers/03j_fewer_bytes.png)
 #
 # *Measured in section 4: the same model, the same samples, six ways to exchange what was learnt,
 # each with a learning rate of its own. Dots are medians of three seeds.*

@@ -62,7 +62,7 @@ first = large_batches.try_batches(digits, [32, 64, 128, 256], passes, 0.05, ("co
 # %% tags=["cover", "nbval-ignore-output"]
 plot_spreads({"": large_batches.group_by_rule(first, 0)}, "batch", "training loss",
              logarithmic="x",
-             title=f"After the samples of {passes} passes: loss with five seeds, from a rate of 0.05")
+             title=f"Loss after {passes} passes, with five seeds, from a rate of 0.05")
 
 # %% [markdown]
 # A constant rate loses at once, because fewer steps of the same size do not get as far. The linear
@@ -92,11 +92,11 @@ losses, accuracies = (large_batches.group_by_rule(found, which) for which in (0,
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; the rule would give the loss of the small batch.
-large.compare(median(losses["linear"][32]), median(losses["linear"][256]), kind="other")
+large.compare(median(at_rate[base]), median(losses["linear"][256]), kind="other")
 
 # %% tags=["nbval-ignore-output"]
 plot_spreads({"": losses}, "batch", "training loss", logarithmic="xy",
-             title=f"After the samples of {passes} passes: loss with five seeds, from the best rate")
+             title=f"Loss after {passes} passes, with five seeds, from the best rate")
 
 # %% tags=["nbval-ignore-output"]
 Table(["batch", "steps", *losses],

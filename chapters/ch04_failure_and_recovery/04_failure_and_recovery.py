@@ -177,7 +177,7 @@ if "schedule" in found:
 picture if "schedule" in found else None
 
 # %% [markdown]
-# With everything, the difference is 0.0: not small, but none.
+# With everything, it is 0.0.
 #
 # * Without the **optimizer's** state the first loss is right, as it does not depend on the
 #   optimizer. But the first step is wrong.
@@ -185,8 +185,8 @@ picture if "schedule" in found else None
 #   taken at the rate that the optimizer has kept, the second at the rate of a schedule that starts
 #   again.
 # * If the **scaler's** state is missing, many are right. Its factor differs at once, but factors
-#   are powers of two and cancel out, until gradients overflow with one of the two factors and a step
-#   is skipped there.
+#   are powers of two and cancel out, until gradients overflow with one of the two factors and a
+#   step is skipped there.
 # * The number of **steps** changes no weight: it says when to stop, and names the next checkpoint.
 
 # %% [markdown]

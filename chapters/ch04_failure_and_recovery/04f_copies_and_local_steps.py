@@ -292,7 +292,8 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 # optimizer, which each worker keeps for itself. The others notice at the end of the round. They
 # average over the workers that are there. A newcomer gets the common weights, and trains along from
 # the next round.
-#
+
+# %% [markdown]
 # Each curve has one seed, and no rate was tuned for its number of workers. So their differences at
 # the end do not say whether four workers are better than one. According to the paper's abstract, a
 # language model trained by eight workers is as good as one whose gradients are exchanged in each

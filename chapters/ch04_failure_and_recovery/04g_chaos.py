@@ -106,8 +106,8 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 
 # %% [markdown]
 # A hang costs the timeout of the group, 4 s, and the patience of the meeting, 1.5 s, as the rank
-# that stands still is killed only then. A slow rank costs about 0.6 s: it computes 6 micro-batches
-# in a step, its own and its neighbour's, and each takes 20 ms longer, for five steps.
+# that stands still is killed only then. A slow rank costs 5 × 6 × 20 ms: for five
+# steps it computes 6 micro-batches, its own and its neighbour's, and each takes 20 ms longer.
 #
 # New processes cost little here: the bench copies one that has imported PyTorch already. A full
 # disk and a slow rank cost nobody a process. Times vary here from run to run, as processes start

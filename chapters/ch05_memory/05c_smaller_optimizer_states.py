@@ -156,8 +156,8 @@ Table(columns, small_states.loss_rows(trained, ways[:5]))
 # The first row shows, in brackets, the loss itself. *At rest* are mean squares that were the same
 # 20 steps before. (Those in float32 belong to characters that were never seen: they are 0.)
 #
-# A loss is called higher if it is so with each seed, by more than a hundredth: by about so much seeds
-# differ. What to expect:
+# A loss is called higher if it is so with each seed, by more than a hundredth: by about so much
+# seeds differ. What to expect:
 #
 # * With only the states in bfloat16, more mean squares are at rest. But 150 steps are few, and a
 #   step depends only on the root of $v$.

@@ -291,7 +291,7 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
       note="in times the block's input; in times a step without, the quickest of five")
 
 # %% [markdown]
-# What the table says:
+# The table:
 #
 # * **Whole blocks** cost a third more FLOPs: the forward is a third of forward and backward.
 # * **Not reentrant costs less.** PyTorch stops the second run as soon as the last kept tensor is

@@ -443,8 +443,8 @@ surprises = f"""
   wrong | 6 layers, as 6 units against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards
   if each message is waited for, {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two units
   ahead (section 4, table; computing emulated). And DeepSpeed gathers in smaller pieces than FSDP2
-  (calls counted in part 06h, sections 1 and 4) | measured: which size is best, since latency and speed of
-  the links differ; NCCL and fast links were not measured
+  (calls counted in part 06h, sections 1 and 4) | measured: which size is best, since latency and
+  speed of the links differ; NCCL and fast links were not measured
 - [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” |
   {"depends on overlap" if in_order == {True} else "not seen here"} | a step takes, in
   forwards of a layer: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}; stage 3
