@@ -483,3 +483,31 @@ def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
     state = run["step"].peak_bytes[0]["optimizer_state"]
     assert state == 2 * nbytes + 2 * 4  # of the ordinary one alone, and both counters
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 3 * nbytes
+
+
+# ---- Under autocast -----------------------------------------------------------------------------
+
+
+def step_under_autocast(stage):
+    """Return the largest relative error of a weight's change, beside one process in float32."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(16, 2)
+    alone, start = copy.deepcopy(model), copy.deepcopy(model)
+    sgd = partial(torch.optim.SGD, lr=1.0)
+    engine, optimizer = ZERO.STAGES[stage](model, sgd, list(model.blocks)), sgd(alone.parameters())
+    batch = MODELS.draw_batch(MODELS.standard_library(5_000), 8, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = loss_of(model, DDP.share_of_rank(batch))
+    loss.backward()
+    loss_of(alone, batch).backward()
+    engine.step()
+    optimizer.step()
+    with ZERO.whole(engine):
+        triples = zip(model.parameters(), alone.parameters(), start.parameters())
+        return max(((p - q).norm() / (q - s).norm()).item() for p, q, s in triples)
+
+
+@pytest.mark.parametrize("stage", list(ZERO.STAGES))
+def test_under_autocast_gradients_are_rounded_and_nothing_else(stage):
+    for error in launch(step_under_autocast, stage, world_size=2, device="cpu").values:
+        assert 0.001 < error < 0.03

@@ -253,6 +253,29 @@ def test_a_token_outside_of_the_vocabulary_is_refused_on_every_rank(token):
         assert said[0] == said[1] and "but a vocabulary of 10 has 0 to 9" in said[0]
 
 
+# ---- Under autocast -----------------------------------------------------------------------------
+
+
+def gradients_under_autocast():
+    """Return the largest relative error of a gradient, beside one process in float32."""
+    torch.manual_seed(0)
+    alone = MODELS.Transformer(16, 2)
+    split = TENSOR.parallelize(copy.deepcopy(alone))
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(5_000), 8, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = TENSOR.split_cross_entropy(split(inputs), targets)
+    loss.backward()
+    MODELS.mean_loss(alone(inputs), targets).backward()
+    pairs = [(TENSOR.whole(p, of=p.grad), q.grad)
+             for p, q in zip(split.parameters(), alone.parameters())]  # fmt: skip
+    return max(((p - q).norm() / q.norm()).item() for p, q in pairs)
+
+
+def test_under_autocast_gradients_are_rounded_and_nothing_else():
+    for error in launch(gradients_under_autocast, world_size=2, device="cpu").values:
+        assert 0.001 < error < 0.03
+
+
 # ---- Randomness ---------------------------------------------------------------------------------
 
 

@@ -1,5 +1,6 @@
 """Tensor parallel × ZeRO: each pair of features equals one process in all stages, or is refused."""
 
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -113,3 +114,35 @@ def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_ch
     first, second = launch(clip_float16, 100, broken, world_size=2, device="cpu").values
     assert first[:2] == [300, 0] and second[0] == 400
     assert first[2] == second[2] and f"norm of all gradients is {broken}" in first[2]
+
+
+def skip_a_step(stage):
+    """Train two steps, between which a backward raises halfway; return the gap to one process."""
+    torch.set_default_dtype(torch.float64)
+    plan = ENGINE.Plan(zero=stage)
+    engine, alone = ENGINE.TensorZero(plan, ENGINE.SGD), ALONE.Alone(plan)
+    draw = torch.Generator().manual_seed(0)
+    batches = [torch.randint(128, (2, 4, 12), generator=draw).unbind() for _ in range(3)]
+
+    def run_out_of_memory(module, gradient):
+        raise MemoryError
+
+    for number, batch in enumerate(batches):
+        if number == 1:
+            hook = engine.model.blocks[0].mlp.register_full_backward_pre_hook(run_out_of_memory)
+            with contextlib.suppress(MemoryError):
+                engine.step(*batch)
+            hook.remove()
+        else:
+            engine.step(*batch)
+            alone.step(*batch)
+    rank = dist.get_rank(engine.copy)
+    with ALONE.whole(engine.zero):
+        pairs = zip(engine.model.parameters(), alone.model.parameters())
+        return max(relative_gap(p.detach(), ALONE.part_like(p, q.detach(), rank)) for p, q in pairs)
+
+
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_step_that_raised_leaves_no_gradients_to_the_next_one(stage):
+    for gap in launch(skip_a_step, stage, world_size=4, device="cpu").values:
+        assert gap <= rounding(steps=STEPS)
