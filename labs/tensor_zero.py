@@ -127,6 +127,7 @@ class TensorZero:
 
     def step(self, inputs, targets):
         """Train one step with a batch that is the same on all ranks."""
+        self.zero.zero_grad()  # what a step that raised has left
         self.backward(inputs, targets)
         if self.plan.zero == 1:
             for unit in self.units:

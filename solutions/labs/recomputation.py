@@ -137,8 +137,9 @@ def find_slower_than_flops(found) -> list[str]:
     from pedagogy_lib import compare_rounds
 
     (_, plain, least), *_ = found.values()
-    return [way for way, (_, seconds, flops) in found.items()
-            if compare_rounds([t * least / flops for t in seconds], plain).word == "slower"]  # fmt: skip
+    as_flops = {way: [t * least / flops for t in times] for way, (_, times, flops) in found.items()}
+    return [way for way, times in as_flops.items()
+            if compare_rounds(times, plain).word == "slower"]  # fmt: skip
 
 
 def more_flops_if_frozen(text, width, layers, samples) -> dict[str, float]:

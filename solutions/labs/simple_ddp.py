@@ -161,7 +161,7 @@ def compare(text) -> tuple[str, float]:
 
 
 def overhead(text, rounds=23) -> str:
-    """Describe the parts of a step, as medians over rounds; what communication adds has a margin."""
+    """Describe the parts of a step, as medians over rounds, with a margin for communication."""
     from pedagogy_lib import compare_rounds
 
     torch.manual_seed(0)
