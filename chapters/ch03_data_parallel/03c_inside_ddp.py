@@ -149,7 +149,8 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # If it is left out, gradients of the next backward would stay out of the means. Therefore `forward`
 # raises an error as long as buckets have begun and are not finished, even after a backward that
 # raised. The solution's `is_ready` raises one, too, if a gradient is ready twice; yours need not.
-#
+
+# %% [markdown]
 # Each bucket costs one all-reduce. Buckets begin in the order of their numbers, on every rank. If
 # bucket 1 is complete before bucket 0, it waits for its turn, since ranks match collectives by the
 # order of the calls.

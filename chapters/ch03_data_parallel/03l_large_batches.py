@@ -127,7 +127,7 @@ at_best = large_batches.tune_rates(digits, found, passes)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the loss of the small batch; and the best of the large one.
-tuned.compare(median(at_best[32][1]), median(at_best[1024][1]), kind="other")
+tuned.compare(median(at_rate[base]), median(at_best[1024][1]), kind="other")
 
 # %% tags=["nbval-ignore-output"]
 print(large_batches.describe_best(at_best))
