@@ -69,7 +69,7 @@ def plan_serving(shape, arguments) -> Table | str:
                 rows.append([tp, *serving.row_of(server)])
         except ValueError as error:
             why = str(error)
-    title = "Answering, prompts of 2,048 tokens and answers of 512, by the model of cost"
+    title = "Answering, prompts of 2,048 tokens and answers of 512, by the cost model"
     return Table(["tp", *serving.HEADS], rows, title=title) if rows else why
 
 

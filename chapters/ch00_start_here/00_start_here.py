@@ -393,7 +393,7 @@ problems = examine()
 # | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
 # | noise scale | the batch up to which a larger batch saves nearly as many steps | 03l |
 # | model states | parameters, gradients and the optimizer's state: kept between steps | 05 |
-# | fullest moment | when a process holds most bytes at once; it decides whether a step fits | 05 |
+# | peak | when a process holds most bytes at once; it decides whether a step fits | 05 |
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
 # | loss scaling | multiply the loss so that no gradient becomes 0; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
@@ -552,7 +552,7 @@ problems = examine()
 # | [09g · Sixty-four ranks][09g] | What changes when it grows? |
 # | [10 · Choosing a strategy][10] | What does a plan cost, before anybody runs it? |
 # | [10b · Predict, then run][10b] | Can such a prediction be trusted? |
-# | [10c · Against published runs][10c] | How far off is a model of cost? |
+# | [10c · Against published runs][10c] | How far off is a cost model? |
 # | [10d · A small Alpa][10d] | Can a program choose another way for each stage? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |

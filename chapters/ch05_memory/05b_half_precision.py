@@ -197,7 +197,7 @@ fullest, at_peak = {}, {}
 for layout in half_precision.LAYOUTS:
     run = launch(half_precision.two_steps, layout, text, width, layers, samples, world_size=1)
     fullest[layout], at_peak[layout] = run[layout].peak_bytes[0], run[layout].at_peak[0]
-plot_stacks(at_peak, title="Forward and backward, at their fullest moment")
+plot_stacks(at_peak, title="Forward and backward, at their peak")
 
 # %%
 kinds = ("parameters", "gradients", "optimizer_state")

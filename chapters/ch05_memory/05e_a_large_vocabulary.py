@@ -45,7 +45,7 @@ large = lab("large_vocabulary")
 # The last layer multiplies `hidden`, of shape (positions, width), by a matrix of shape (vocabulary,
 # width). Its result are the logits: positions × vocabulary numbers, here in float32. Then
 # `cross_entropy` makes one number of them, and the backward follows. Other tensors of the size of
-# the logits appear on the way. At the fullest moment, how many tensors of this size are there, with
+# the logits appear on the way. At the peak, how many tensors of this size are there, with
 # the logits?
 
 # %%
@@ -69,7 +69,7 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 
 # %% [markdown]
 # Four. The picture shows how they come and go. (Ignore the milliseconds: counting takes time. The
-# fullest moment is so short that it is not drawn.)
+# peak is so short that it is not drawn.)
 #
 # 1. The forward makes the logits (grey). From them `cross_entropy` makes their log-softmax, and
 #    keeps it for the backward (blue).
@@ -173,7 +173,7 @@ check("{{backward_in_chunks}}")
 # ## 3 · What it saves, and what it costs
 #
 # First: are these the same gradients? Then the bytes, for chunks of fewer and fewer positions. Take
-# the fullest moment of the loss with all logits at once as 100 %: the matrix, logits, and
+# the peak of the loss with all logits at once as 100 %: the matrix, logits, and
 # everything else. How many percent do chunks of 16 of the 256 positions need, with the matrix and
 # its gradient?
 
@@ -281,7 +281,7 @@ for name, way in ways_grown.items():
 #   before, and 1 MB after.
 # * Megatron-LM's fused loss works in place: its
 #   [documentation](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.ops.loss.fused_cross_entropy.html)
-#   says that the logits are overwritten by their exponentials. Chapter 10's model of cost takes 10
+#   says that the logits are overwritten by their exponentials. Chapter 10's cost model takes 10
 #   bytes for each logit of such an engine: 2 for the logit in bfloat16, 4 for its exponential, and
 #   4 for its gradient.
 

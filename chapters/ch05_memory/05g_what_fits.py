@@ -73,11 +73,11 @@ in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(
     what_fits.accumulate, text, width, layers, samples, count, world_size=1, device="cpu")
     for count in (1, 2, 4)}
 plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()},
-            title="Forwards and backwards at their fullest moment")
+            title="Forwards and backwards at their peak")
 
 # %% [markdown]
 # Activations halve with each doubling. But look at the gradients. With one micro-batch there are
-# none at the fullest moment: they come as the activations go. From the second micro-batch on, the
+# none at the peak: they come as the activations go. From the second micro-batch on, the
 # gradients of the first are there.
 #
 # (`device="cpu"` stands in this part because bytes are counted as the CPU keeps them.)
@@ -156,8 +156,8 @@ for name in what_fits.TOO_LITTLE:
     print(f"{name}: error {error:+.0%}")
 
 # %% [markdown]
-# In both the calculator says less than was measured. With one sample in a micro-batch, the fullest
-# moment is the averaging of the gradients, when no activations are left. The calculator counts this
+# In both the calculator says less than was measured. With one sample in a micro-batch, the
+# peak is the averaging of the gradients, when no activations are left. The calculator counts this
 # moment only where there are several copies of the model. So leave some room.
 
 # %% [markdown]
@@ -403,7 +403,7 @@ put_to_the_test(surprises + f"""
 # ## What you have learnt
 #
 # * **Accumulation** divides activations by the number of micro-batches. With more than one,
-#   gradients are there at the fullest moment.
+#   gradients are there at the peak.
 # * A calculator that adds up states, activations, logits and gathered units was right to a few
 #   percent for small models, and mostly too careful, above all with recomputation. It is no
 #   guarantee: it looks at one moment of the step.

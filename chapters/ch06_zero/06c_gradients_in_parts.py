@@ -149,7 +149,7 @@ for stage, run in of_stage.items():
 # %% [markdown]
 # ## 3 · When does the peak fall?
 #
-# Memory has to be large enough for the fullest moment of a step. So stage 2 helps only if gradients
+# Memory has to be large enough for the peak of a step. So stage 2 helps only if gradients
 # are there at this moment. When is that? Two trainings, both in both stages:
 #
 # * with 16 samples, 4 on each rank, and all activations kept,
@@ -164,7 +164,7 @@ small = {stage: launch(runs.training, stage, text, layers, 2, 4, True, world_siz
 at_peak = {f"{stage}, {how}": run["step"].at_peak[0]
            for how, pair in {"16 samples": of_stage, "4 samples, recomputed": small}.items()
            for stage, run in pair.items()}
-plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the fullest moment of its step")
+plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the peak of its step")
 
 # %% [markdown]
 # In the two bars on the left, the peak is where the forward ends. Activations fill the memory, and

@@ -8,7 +8,7 @@
 # are 2 or 3. Which rank reads what from which file? You write the function that knows it.
 
 # %% [markdown]
-# ![What one rank of two holds at the fullest moment of a step: with the optimizer's state in
+# ![What one rank of two holds at the peak of a step: with the optimizer's state in
 # memory, and with the state in files](../assets/covers/06g_state_on_disk.png)
 #
 # *Measured in section 1: the same step of stage 3, with Adam's state in memory, and in files.*
@@ -70,7 +70,7 @@ with tempfile.TemporaryDirectory() as folder:
 # Now stage 3 on two ranks, with one large linear layer. With Adam in float32, a rank keeps a shard
 # of the parameters, and twice as much state. While the layer computes, the whole of it is there.
 # The state of both ranks together has `state_megabytes`. How much of the device's memory does
-# `DiskOffloadOptimizer` save on each rank, at the fullest moment?
+# `DiskOffloadOptimizer` save on each rank, at the peak?
 
 # %%
 less = predict(f"Saved on each of 2 ranks, if Adam's state has {state_megabytes} MB in all",
@@ -87,7 +87,7 @@ print(f"the same weights on both ranks: {all(equal)}; files: {in_files / 1e6:.0f
 # %% tags=["cover"]
 runs = {"state in memory": in_memory, "state on disk": on_disk}
 plot_stacks({where: run["step"].at_peak[0] for where, run in runs.items()},
-            ylabel="memory of the device", title="A step of stage 3 at its fullest moment")
+            ylabel="memory of the device", title="A step of stage 3 at its peak")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
@@ -279,12 +279,12 @@ left = on_disk["step"].at_peak[0]["optimizer_state"]
 put_to_the_test(f"""
 - [C149] Optimizer states are not needed in the forward | blog, “DeepSpeed Zero” |
   {"right, nor in the backward" if same else "not seen here"} | they were in files, which step()
-  alone reads. At the fullest moment, in the backward, {left:g} B of them were on the device
+  alone reads. At the peak, in the backward, {left:g} B of them were on the device
   (section 1, picture); the weights are the same: {all(equal)} (section 1, run) | measured: nothing,
   since only step() reads them. An optimizer that steps inside of the backward would be an exception
 - [C111] Offloading to CPU or NVMe extends the memory of a GPU | web page, “Advantages” |
   {"right, for states" if same else "not seen here"} | a rank has
-  {in_words["state in memory"]} at the fullest moment, and {in_words["state on disk"]} if Adam's
+  {in_words["state in memory"]} at the peak, and {in_words["state on disk"]} if Adam's
   state is in files (section 1, picture), with the same weights: {all(equal)} (section 1, run).
   Gathered units stay on the device | measured: here the device was the CPU's memory, and files took
   the place of NVMe. On GPUs the link to the host is expected to decide what it costs in time

@@ -2,8 +2,8 @@
 # # {{title}}
 #
 # **You have a model, 64 GPUs and a month. Which parallelism do you take?** There are thousands of
-# plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *model of
-# cost*: the FLOPs, the bytes and the seconds of a step, for any plan. Each term of it has the form
+# plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *cost
+# model*: the FLOPs, the bytes and the seconds of a step, for any plan. Each term of it has the form
 # that an earlier chapter has measured. Its constants for GPUs come from datasheets, or are assumed.
 
 # %% [markdown]
@@ -77,7 +77,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 #
 # The number of plans grows more slowly than the number of GPUs. What multiplies is another kind of
 # choice: stages of different length, or another sharding in each layer. Part
-# [10d](10d_small_alpa.ipynb) counts those. Nobody can run all plans of this table. A model of cost
+# [10d](10d_small_alpa.ipynb) counts those. Nobody can run all plans of this table. A cost model
 # computes them in seconds.
 
 # %% [markdown]
@@ -229,7 +229,7 @@ plot_against([intensity for intensity, _ in points],
 #
 # A plan that does not fit into memory cannot run. Chapters 05, 06, 07 and 08 have measured what
 # lies on a rank: states, activations, gathered parameters, and what is needed for sending. The
-# model of cost puts the formulas of these chapters together. Here are four plans for one model:
+# cost model puts the formulas of these chapters together. Here are four plans for one model:
 
 # %%
 _, gpu = planner.gpus_in(gpus)
@@ -298,7 +298,7 @@ check("{{largest_micro_batch}}", largest_micro_batch)
 # %% [markdown]
 # ### Exercise {{step_seconds}} · Step time from a cost model
 #
-# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
+# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a cost model.
 # One layer takes `layer` seconds for one micro-batch, forward and backward together.
 # The `layers` layers are shared out equally over `stages` stages; `microbatches` go through. The
 # pipeline fills with `stages - 1` forwards, and empties with as many backwards: together they take
@@ -328,14 +328,14 @@ check("{{step_seconds}}", step_seconds)
 # and chunks are tested only where their number is assumed (10c, section 6).
 
 # %%
-fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the model of cost",
+fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the cost model",
                      unit="%")
 
 # %%
 planned = planner.plan(model_name, gpus, batch)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction; as "theory" what large products are assumed to reach; and the model of cost.
+# Your prediction; as "theory" what large products are assumed to reach; and the cost model.
 best = planned.best(1)[0]
 fastest_of.compare(100 * gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
@@ -531,7 +531,7 @@ check("{{most_users}}", most_users)
 servers = [(tp, serving.make_server(model_name, "H100", tp, users))
            for tp in (2, 4, 8) for users in (1, None)]
 Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in servers],
-      title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the model of cost")
+      title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the cost model")
 
 # %% [markdown]
 # With one user, most of a token's time is reading parameters. More GPUs read faster, but each token

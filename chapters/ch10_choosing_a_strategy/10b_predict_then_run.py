@@ -1,7 +1,7 @@
 # %% [markdown]
 # # {{title}}
 #
-# **Can you trust a plan that nobody has run?** Here a model of cost predicts the seconds and the
+# **Can you trust a plan that nobody has run?** Here a cost model predicts the seconds and the
 # memory of every plan for a small transformer on two machines with slow network cards. Then twelve
 # of the plans really run. Is the best one the best?
 
@@ -11,8 +11,8 @@
 #
 # *Predicted and measured in section 4: twelve plans, each a real training step on eight processes.*
 #
-# **After this part you can** measure the constants of a model of cost, predict what a plan takes,
-# and judge a model of cost by the choices that it makes.
+# **After this part you can** measure the constants of a cost model, predict what a plan takes,
+# and judge a cost model by the choices that it makes.
 #
 # {{takes}}
 
@@ -120,7 +120,7 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
              title="A message to the other machine, and the line through all")
 
 # %% [markdown]
-# So a card carries what it is limited to, and the model of cost takes the limit. (A latency below
+# So a card carries what it is limited to, and the cost model takes the limit. (A latency below
 # zero is no mistake: such a card lets the first bytes of a message through at once.)
 #
 # The other constants cannot be measured one by one: eight ranks compete for your cores. So sixteen
@@ -149,7 +149,7 @@ Table(["constant", "before", "found here", ""],
 # %% [markdown]
 # ## 3 · Predicting
 #
-# Now the model of cost predicts all plans of section 1. None of them has run. The table shows the
+# Now the cost model predicts all plans of section 1. None of them has run. The table shows the
 # best one, the worst one that takes less than 3 s, and ten others, drawn by lot from all meshes and
 # stages of ZeRO.
 
@@ -178,7 +178,7 @@ peaks = {plan: nbytes for _, plan, _, nbytes in ran}
 print(f"{len(ran)} plans have run")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, that of the model of cost, and what was measured.
+# Your prediction, that of the cost model, and what was measured.
 best_and_worst = [told[plan][0] for plan in chosen]
 spread.compare(max(best_and_worst) / min(best_and_worst), max(took.values()) / min(took.values()),
                kind="forward")
@@ -224,7 +224,7 @@ plot_causes(
 # %% [markdown]
 # ## 5 · Is it good enough?
 #
-# A model of cost need not be exact. It has to choose well. Two measures ask for that directly.
+# A cost model need not be exact. It has to choose well. Two measures ask for that directly.
 
 # %% [markdown]
 # ### Exercise {{regret}} · The regret of trusting predictions
@@ -341,7 +341,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * A model of cost has **constants** that belong to a computer and its software. The constants of a
+# * A cost model has **constants** that belong to a computer and its software. The constants of a
 #   link are measured alone. The others are found together, from a few small runs.
 # * What matters is not the error of one time, but the **choice**: the regret of the plan that is
 #   predicted to be best.

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # {{title}}
 #
-# **How far off is a model of cost on runs that did not calibrate it?** People have published what
+# **How far off is a cost model on runs that did not calibrate it?** People have published what
 # thousands of training runs took. Here the model of part 10 predicts 2,328 of these runs. You find
 # rows that cannot be right, you measure the errors, and you find what the model does not know.
 
@@ -14,7 +14,7 @@
 # calibrated without that model on that kind of GPU.*
 #
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
-# model of cost honestly, and say what its two kinds of mistakes cost.
+# cost model honestly, and say what its two kinds of mistakes cost.
 #
 # {{takes}}
 
@@ -34,7 +34,7 @@ folds = 10  # when single runs are left out, in so many turns
 # %% [markdown]
 # ## 1 · What has been published
 #
-# A model of cost is a hypothesis: it says how long a step takes before anybody has run it. So test
+# A cost model is a hypothesis: it says how long a step takes before anybody has run it. So test
 # it on measurements that did not set its numbers. `labs/published/runs.csv` has 2,369 rows of four
 # sources; its [README](../labs/published/README.md) names them and their licences.
 # *Megatron-DeepSpeed* stands for vTrain's runs on one machine and for the log of BLOOM, *nanotron*
@@ -241,7 +241,7 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # %% [markdown]
 # ## 3 · Calibrated, and tested
 #
-# The model of cost derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
+# The cost model derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
 # hardware cannot be derived. An `Engine` keeps such numbers, each with a meaning: which share of
 # its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's speed a
 # collective gets.
@@ -313,15 +313,15 @@ mixed = runs["Megatron-DeepSpeed"].where(figures.is_timed(runs["Megatron-DeepSpe
 splits = {"single runs": figures.assign_folds(mixed, folds).group, "model × GPU": mixed.group,
           "whole sources": figures.part_of_group(mixed, 0)}
 both = figures.rivals(mixed, splits, cross_validate, published.STARTS["Megatron-DeepSpeed"])
-Table(["left out together", "the nearest run", "the model of cost"],
+Table(["left out together", "the nearest run", "the cost model"],
       [[name, *map(published.format_errors, errors)] for name, errors in both.items()],
       title=f"Errors of seconds, {len(mixed)} runs of Megatron-DeepSpeed")
 
 # %% [markdown]
-# Among neighbours, remembering is better than the model of cost. (If you have a dense sweep of your
+# Among neighbours, remembering is better than the cost model. (If you have a dense sweep of your
 # own cluster, look it up.) But the first two tests say nothing about the third one. vTrain's runs
 # and BLOOM's runs have only the software in common: vTrain had up to 8 GPUs, BLOOM mostly hundreds.
-# From one source to the other, remembering is useless, and the model of cost still tells something.
+# From one source to the other, remembering is useless, and the cost model still tells something.
 # So always say what was left out.
 #
 # Now all three engines: each group is predicted by an engine that was calibrated on the other
@@ -682,7 +682,7 @@ put_to_the_test(f"""
   {of.is_oom[~largest].mean():.0%}. A batch of more micro-batches was not tested (section 5)
 - [C196] 3D, or PTD, parallelism scales to thousands of GPUs | CS 229S, “3D / Pipeline-Tensor-Data
   (PTD) Parallelism” | right | table 1 of its paper: {table[-1][-1]} TFLOP/s of a GPU on
-  {table[-1][5]:,} GPUs, {table[0][-1]} on {table[0][5]}, with a model that grows. Our model of cost
+  {table[-1][5]:,} GPUs, {table[0][-1]} on {table[0][5]}, with a model that grows. Our cost model
   predicts its ten rows to {off["interleaved"]:.0%}, told that scores of attention are stored and
   chunks interleave; by default to {off["default"]:.0%} (section 6, table) | documented: nothing,
   since its authors measured it on A100 (arXiv 2104.04473). Here 64 processes took such a step, on

@@ -3,8 +3,8 @@
 #
 # **Can a program choose how a model is split, if each stage of the pipeline may be split in its own
 # way?** The compiler Alpa does. Here you build a small one. It searches on two levels, and predicts
-# what each plan takes. Then the best plans run on real ranks. A search is as good as its model of
-# cost, and as its levels allow.
+# what each plan takes. Then the best plans run on real ranks. A search is as good as its cost
+# model, and as its levels allow.
 
 # %% [markdown]
 # ![Bars of five plans for the same model on eight ranks: what a step takes, predicted as an outline
@@ -331,7 +331,7 @@ print("shardings of products:", {name for stage in plan for names in stage.shard
 # One source says that Alpa chooses "the optimal combination". Small cases can be tried completely:
 # every cut, every choice of submeshes, every sharding of every product. Here are 30 random models
 # of three layers, on 2 machines of 2 devices. For how many of them does the search on two levels
-# find a plan as fast as the fastest of all, by its own model of cost?
+# find a plan as fast as the fastest of all, by its own cost model?
 
 # %%
 as_good = predict("Of 30 random models: as fast as the fastest of all plans", unit="models")
@@ -353,7 +353,7 @@ as_good.compare(30, optimal, wire="counted")
 # %% [markdown]
 # For all of them, and that is no luck. The integer program of the lower level is solved exactly.
 # The upper level tries every limit, and knows of every stage only what it takes. Such a search is
-# optimal **for what its model of cost counts**, where memory is no limit.
+# optimal **for what its cost model counts**, where memory is no limit.
 
 # %% [markdown]
 # What does it not count? Stages send activations to each other. Alpa leaves these sends out,
@@ -510,7 +510,7 @@ raced = launch(uneven_runs.race, racers, hiddens, cluster, rows, microbatches, w
 measured = {name: min(times) for name, times in raced.items()}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, the model of cost with sends between stages, and what was measured.
+# Your prediction, the cost model with sends between stages, and what was measured.
 predicted = {
     name: plan_space.seconds_including_sends(layers, plan, job) for name, plan in racers.items()
 }
@@ -547,7 +547,7 @@ Table(["pairs of plans", "how many", "in the predicted order", "in the other one
       note="no difference: the middle half of the rounds are not a tenth apart")
 
 # %% [markdown]
-# The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. The
+# The cost model knows three things about this cluster: FLOPS, latency, bytes per second. The
 # last table says whether that was enough to rank plans here, where computing is emulated and links
 # are slowed down. **On GPUs** a product's time depends on its shape, and kernels overlap with
 # communication. Alpa therefore compiles and *measures* the candidates of the upper level: its $t_i$
@@ -583,7 +583,7 @@ hours = trials * 5 / 60  # five minutes each
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 on_two_levels = len(plan) > 1 and "samples" in kinds and {"columns", "rows"} & set(kinds)
 equal_to_one = max(map(max, gaps)) < 1e-12
-in_own_cost = "right for its own model of cost" if optimal == 30 else "not here"
+in_own_cost = "right for its own cost model" if optimal == 30 else "not here"
 verdict = "imprecise" if lost and optimal == 30 else "not here"
 grows = listed[16] > 4 * listed[8] > 16 * listed[4]
 
@@ -601,7 +601,7 @@ put_to_the_test(f"""
   limit. Beside all plans, a small search like Alpa's found a fastest one for {optimal} of 30
   models. With the sends between stages, which it does not count, {len(lost)} of its 30 plans are
   not the fastest (section 4, runs). The paper: "locally near-optimal" | computed: the seconds are
-  those of a model of cost. On GPUs Alpa profiles stages (its section 5.2); the two levels stay
+  those of a cost model. On GPUs Alpa profiles stages (its section 5.2); the two levels stay
 - [C204] The space of strategies grows combinatorially, and experiments are slow and expensive | CS
   229S, “Practical Challenges When Deploying Parallelism” | {"right" if grows else "not here"} |
   listed one by one, 8 layers have {listed[4]:,} plans on 4 devices, {listed[8]:,} on 8,
@@ -627,7 +627,7 @@ put_to_the_test(f"""
 # * A pipeline with free stages has far too many plans to try: they are **computed**.
 # * **Within a stage** an integer program chooses how each product is cut, and pays for resharding.
 # * **Over the stages** dynamic programming minimises the sum, for each limit on the slowest stage.
-# * Such a search is optimal for its own model of cost, where memory is no limit. It **misses what
+# * Such a search is optimal for its own cost model, where memory is no limit. It **misses what
 #   no level sees**: sends between stages, and where their devices lie.
 # * Freedom for each stage wins where **layers differ**, and next to nothing where they are equal.
 #

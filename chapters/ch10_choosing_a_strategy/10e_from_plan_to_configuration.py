@@ -40,7 +40,7 @@ looked_at = 40  # of the fastest plans
 # ## 1 · One plan, five engines
 #
 # The five engines are Megatron-LM, DeepSpeed, torchtitan, accelerate and nanotron. The planner of
-# this chapter finds the fastest plan that fits, by its model of cost. Here are its three fastest
+# this chapter finds the fastest plan that fits, by its cost model. Here are its three fastest
 # for a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
 # along dp, tp, pp and cp, the stage of ZeRO, the micro-batch, what is recomputed, chunks of a
 # stage, and whether sequence parallelism is used.
@@ -414,7 +414,7 @@ for recompute in ("full", "none"):
 # %% [markdown]
 # accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` its
 # launcher ignores an unknown name. With `checkpoiting`, the ranks would recompute nothing, and by
-# the model of cost the plan no longer fits. With `fsdp_versoin`, the ranks are told FSDP 1.
+# the cost model the plan no longer fits. With `fsdp_versoin`, the ranks are told FSDP 1.
 # `Accelerator` then raises a `ValueError`, says its source: `parallelism_config` needs FSDP 2.
 #
 # What do other engines do with an unknown option? Megatron-LM's `argparse` refuses it, and so does

@@ -11,7 +11,7 @@
 # fast](../assets/covers/10f_advice_judged.png)
 #
 # *Computed in section 4: which kind of plan is the fastest. In a pale square another kind may be as
-# fast: the model of cost is not exact enough to decide.*
+# fast: the cost model is not exact enough to decide.*
 #
 # **After this part you can** turn advice into a decision with numbers, say when a prediction
 # decides nothing, and test which assumptions a verdict depends on.
@@ -37,7 +37,7 @@ engines = 40  # so many engines are tried in which all numbers are wrong at once
 # %% [markdown]
 # ## 1 · When does a prediction decide?
 #
-# This part runs no training. All its seconds are predictions of the model of cost of part 10. What
+# This part runs no training. All its seconds are predictions of the cost model of part 10. What
 # this model assumes about software are the numbers of an **engine**: here `Engine()`, with default
 # numbers. Part 10c compares such predictions with published runs, one run at a time.
 #
@@ -327,7 +327,7 @@ speeds = [1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9]  # bytes/s 
 layers = dict(zip(speeds, figures.slower_layer("GPT-3 175B", "H100", speeds)))
 
 # %% jupyter={"source_hidden": true}
-# Your prediction; as "theory" the source's smallest number; and the model of cost at 50 GB/s.
+# Your prediction; as "theory" the source's smallest number; and the cost model at 50 GB/s.
 layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%

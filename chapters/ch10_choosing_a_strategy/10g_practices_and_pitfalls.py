@@ -2,8 +2,8 @@
 # # {{title}}
 #
 # **"Always use mixed precision." "Offload to the CPU." "Save after every epoch."** Such advice
-# chooses no mesh, so [10f](10f_advice_judged.ipynb) did not judge it. Which advice can a model of
-# cost decide? Where in this course was the rest measured? And what can nobody test on this
+# chooses no mesh, so [10f](10f_advice_judged.ipynb) did not judge it. Which advice can a cost
+# model decide? Where in this course was the rest measured? And what can nobody test on this
 # computer? This part answers every practice and every pitfall of the sources.
 
 # %% [markdown]
@@ -51,7 +51,7 @@ for name, count in {"GPT-2 XL": 8, "Llama 3 8B": 64, "GPT-3 175B": 1024}.items()
 rows, ratios = practices.compare_precisions(jobs, slower)
 
 # %% jupyter={"source_hidden": true}
-# Your prediction; as "theory" a half; and the model of cost.
+# Your prediction; as "theory" a half; and the cost model.
 of_memory, of_time = ratios["GPT-2 XL, 8 A100"]
 smaller.compare(50, 100 * of_memory, kind="activations", wire="simulated")
 
@@ -70,11 +70,11 @@ for name, (of_memory, of_time) in ratios.items():
 # is 19.5 · 10¹². All other kernels, and all messages, move twice as many bytes in float32.
 
 # %% [markdown]
-# So by the model of cost, throughput doubles with the same plan: products, traffic and messages all
+# So by the cost model, throughput doubles with the same plan: products, traffic and messages all
 # take half as long. Memory halves only as far as activations do. The table has both parts. Where
 # ZeRO cuts the optimizer's states, the copy in float32 is cut, too, and what stays whole has half
 # the bytes. The memory that becomes free may allow a faster plan, which is not counted here. No
-# model of cost can tell whether the loss falls as well as in float32. Chapter 05 has a case in
+# cost model can tell whether the loss falls as well as in float32. Chapter 05 has a case in
 # which it does not.
 
 # %% [markdown]
@@ -300,13 +300,13 @@ for name in ("Llama 3 70B", "Llama 3 8B"):
 #
 # The lines for Llama 3 answer "tune for every configuration". A plan for few GPUs may stay good,
 # become slow, or become impossible. So plan anew for each number of GPUs. Learning rate and batch
-# are tuned by training. No model of cost helps there.
+# are tuned by training. No cost model helps there.
 
 # %% [markdown]
 # ## Put to the test
 #
 # First the advice of this part. Then, folded, every other practice and pitfall of the sources, and
-# the section that answers it. *Computed* means: by the model of cost, for the job that is named.
+# the section that answers it. *Computed* means: by the cost model, for the job that is named.
 
 # %% jupyter={"source_hidden": true}
 memories, times = zip(*[(100 * memory, 100 * time) for memory, time in ratios.values()])
@@ -352,7 +352,7 @@ put_to_the_test(f"""
 - At least 4 micro-batches for each stage | web page | depends | 08d; with seconds: 10f, section 3
 - tp on one fast server, pp on several or without fast links | CS 229S | depends | 10f, section 4:
   which kind wins where
-- A tool such as Alpa helps to choose | CS 229S | right, within its model of cost | 10d
+- A tool such as Alpa helps to choose | CS 229S | right, within its cost model | 10d
 - Pipelines load very large models, but use GPUs poorly | web note | depends | on the number of
   micro-batches: measured in 08
 """, fold="Choosing a plan")

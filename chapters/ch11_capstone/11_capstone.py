@@ -210,7 +210,7 @@ Table(
 # MFU, as in part 10, is the share of the devices' FLOPs that the model's own products need. The
 # devices are emulated here.
 #
-# What fills the memory of the fullest rank, at its fullest moment? In plain data parallel,
+# What fills the memory of the fullest rank, at its peak? In plain data parallel,
 # *communication* is a flat copy of all gradients, in which they are summed. *Other* is their mean.
 
 # %% tags=["nbval-ignore-output"]

@@ -1,4 +1,4 @@
-"""The model of cost and the planner: formulas, published runs, and what cannot be planned."""
+"""The cost model and the planner: formulas, published runs, and what cannot be planned."""
 
 import re
 from dataclasses import fields, replace
