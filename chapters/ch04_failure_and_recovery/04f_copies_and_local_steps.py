@@ -293,10 +293,10 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 # average over the workers that are there. A newcomer gets the common weights, and trains along from
 # the next round.
 #
-# The first three curves end close to each other, and one training of each cannot tell whether one
-# of them is better. With this small model, one worker comes nearly as far: its data are easy. The
-# paper reports that eight workers with 500 inner steps come close to training that exchanges
-# gradients in each step, for language models of 60 to 400 million parameters.
+# The first three curves end close together, and one training of each cannot tell whether one is
+# better. With this small model, one worker comes nearly as far: its data are easy. The paper
+# reports that eight workers with 500 inner steps come close to training that exchanges gradients in
+# each step, for language models of 60 to 400 million parameters.
 
 # %% tags=["nbval-ignore-output"]
 run, (_, _, weights) = tried["four workers"]
