@@ -365,7 +365,15 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 #   that is up to half as much communication again (chapter 07), unless the policy keeps its result.
 # * The generator of the GPU has a state of its own. PyTorch's `checkpoint` restores both;
 #   `Recomputed` knows the CPU's alone.
-# * A policy of PyTorch 2.13 may also move a result to the host: `MUST_CPU_OFFLOAD`.
+
+# %% [markdown]
+# PyTorch can also move activations, or choose among them:
+#
+# * A policy of PyTorch 2.13 may move a result to the host: `MUST_CPU_OFFLOAD`. Under
+#   `torch.autograd.graph.save_on_cpu`, all that is kept goes there.
+# * `torch.compile` chooses by itself what to recompute, with less memory if
+#   `torch._functorch.config.activation_memory_budget` is below 1
+#   ([PyTorch's blog](https://pytorch.org/blog/activation-checkpointing-techniques/)).
 #
 # None of this was measured here.
 

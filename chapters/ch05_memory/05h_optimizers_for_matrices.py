@@ -237,7 +237,10 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 # **Sources.** None of the course's five sources speaks of these optimizers.
 #
 # **To read on.** Shazeer and Stern 2018, [Adafactor](https://arxiv.org/abs/1804.04235). Jordan
-# 2024, [Muon](https://kellerjordan.github.io/posts/muon/).
+# 2024, [Muon](https://kellerjordan.github.io/posts/muon/). Liu et al. 2025,
+# [Muon is Scalable for LLM Training](https://arxiv.org/abs/2502.16982): weight decay, and steps as
+# long as AdamW's. Kimi Team 2025, [Kimi K2](https://arxiv.org/abs/2507.20534): QK-Clip shrinks the
+# queries and keys of a head whose scores grow too large under Muon.
 
 # %% [markdown]
 # ## What you have learnt

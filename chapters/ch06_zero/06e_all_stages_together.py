@@ -179,6 +179,7 @@ explore(
 # PyTorch's FSDP2 it is another sum. The shards are the float32 masters, and there is no bfloat16
 # copy of them. Only a gathered unit is in bfloat16
 # ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
+# Under `torch.autocast`, the lab's stages gather float32, and each operation casts what it needs.
 
 # %% [markdown]
 # ## 3 · When does stage 2 pay?

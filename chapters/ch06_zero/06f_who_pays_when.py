@@ -107,6 +107,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 #
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
+# After `set_reshard_after_backward(False)`, gathered units stay for the next micro-batch as well.
 #
 # ### Exercise {{accumulate_part}} · Debug gradient accumulation in stage 2
 #

@@ -218,8 +218,9 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %% [markdown]
 # With `--recompute` the file wraps each block in `checkpoint_wrapper` before it is sharded, as
-# [torchtitan](https://github.com/pytorch/torchtitan) does: then a unit is what is recomputed. (Part
-# 06f has shown that it costs no further bytes.)
+# [torchtitan](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)
+# does: then a unit is what is recomputed. (Part 06f has shown that it costs no further bytes.)
+# torchtitan calls `torch.compile` between the two, on each wrapped block.
 #
 # Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).

@@ -239,7 +239,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # **Source.** *CS 229S, lecture 8* (Stanford).
 #
-# **To read on.** Li et al., [TeraPipe](https://arxiv.org/abs/2102.07988), 2021.
+# **To read on.** Li et al., [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. Sun et al. 2024,
+# [Seq1F1B](https://arxiv.org/abs/2406.03488): 1F1B with slices.
 
 # %% [markdown]
 # ## What you have learnt
