@@ -512,7 +512,10 @@ def ends_of(group=None):
 
 
 def sum_tied(weight, ends):
-    """Sum the gradient of a weight that the first and last rank share, after the backward.
+    """Sum the gradient of a weight that the first and last rank share.
+
+    Call it once, after the last `step` of the pipeline before the optimizer's: it sums all that is
+    in `.grad`, and a second call would count the first sum again on both ranks.
 
     Cost  an all-reduce of weight.nbytes between these two
     """

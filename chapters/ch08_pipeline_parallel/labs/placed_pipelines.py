@@ -170,7 +170,7 @@ def copies_of(stages, group=None) -> dict:
 
 
 def sum_copies(pipeline, copies):
-    """Sum each stage's gradients over its copies, after the backward.
+    """Sum each stage's gradients over its copies: once, before the optimizer's step.
 
     Cost  per stage an all-reduce of its gradients between the ranks that have a copy
     """
