@@ -8,6 +8,7 @@ from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import rounding
+from pedagogy_lib.basics.errors import RankError
 
 COMPOSED, ALONE = map(load_solved_lab, ("composed_pipelines", "pipelines_alone"))
 Plan = COMPOSED.Plan
@@ -84,6 +85,20 @@ def test_a_first_stage_with_nothing_to_train_is_refused():
 
     first, second = launch(try_it, COMPOSED, world_size=2, device="cpu").values
     assert first.startswith("the first stage has no weight to train") and not second
+
+
+def step_of_unequal_replicas(samples, ignored):
+    engine = COMPOSED.DataParallelPipeline(Plan(ranks=1, microbatches=2), COMPOSED.SGD)
+    inputs, targets = torch.zeros(2, samples, 8, dtype=torch.int64)
+    targets[0, :ignored] = -100
+    engine.step(inputs, targets)
+
+
+@pytest.mark.parametrize(("samples", "ignored", "counts"), [(9, 0, "40, 32"), (8, 3, "29, 32")])
+def test_replicas_with_unequal_shares_of_the_batch_are_refused(samples, ignored, counts):
+    said = f"all 2 ranks raised ValueError: the replicas would have {counts} targets"
+    with pytest.raises(RankError, match=said):
+        launch(step_of_unequal_replicas, samples, ignored, world_size=2, device="cpu")
 
 
 @pytest.mark.parametrize("schedule", ["ZB-V", "DualPipeV"])
