@@ -240,6 +240,7 @@ def add_weight_gradients(x, gradient, weight, bias):
 
 def add_gradient(parameter, gradient):
     if parameter.requires_grad:
+        gradient = gradient.to(parameter.dtype)  # inside autocast, products are rounded
         parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
