@@ -167,3 +167,11 @@ def test_dropout_differs_between_micro_batches_steps_and_replicas():
     plan = Plan("1F1B", ranks=1, microbatches=2, dropout=0.5)
     run = launch(masks_of_steps, plan, world_size=2, device="cpu")
     assert len({str(mask.tolist()) for drawn in run.values for mask in drawn}) == 8
+
+
+def test_beside_a_pipeline_zero_sends_what_one_micro_batch_needs():
+    """ZeRO stage 3 of 2 replicas sends 3/2 of the weights, for any number of tokens."""
+    run = launch(ALONE.measure_against_zero, [16, 64], 16, 2, world_size=2, device="cpu")
+    weights = sum(p.nbytes for p in COMPOSED.make_model(Plan(), 16, 2).parameters())
+    for count in (16, 64):
+        assert run[f"ZeRO 3, {count}"].sent_bytes[0] == pytest.approx(1.5 * weights, rel=0.06)
