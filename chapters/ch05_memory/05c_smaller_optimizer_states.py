@@ -211,9 +211,9 @@ state_bytes = predict("Two means in 8 bits, a float32 scale for each 256 numbers
 # Write `pack` and `unpack` of the class `EightBits` in
 # [labs/small_states.py](../labs/small_states.py). `self.block` is the number of numbers in a block.
 #
-# `pack(x)` gets a float32 tensor of any shape, and does not change it. It takes the numbers of `x`
-# one after another, as `x.flatten()` does, and cuts them into blocks. The last block may be
-# shorter. It returns two tensors:
+# `pack(x)` gets a float32 tensor of any shape, not empty, and does not change it. It takes the
+# numbers of `x` one after another, as `x.flatten()` does, and cuts them into blocks. The last block
+# may be shorter. It returns two tensors:
 #
 # * `scales`, float32, one for each block: the block's largest magnitude, divided by 127.
 # * `codes`, int8, one for each number of `x`: the number divided by its block's scale, rounded to

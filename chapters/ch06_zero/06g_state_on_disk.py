@@ -225,7 +225,9 @@ with tempfile.TemporaryDirectory() as folder:
 # starts at zero, and the first steps go wrong, though the loss looks harmless. In mixed precision
 # there is one thing more: the masters. If they were made anew from the bfloat16 parameters, all
 # that has been rounded away would be lost. The lab saves the masters too, and clipping may stand in
-# between. Its `collect_optimizer_state` looks into each optimizer for what is inside.
+# between. Its `collect_optimizer_state` looks into each optimizer for what is inside. A loss scaler
+# (part 05b) has a factor and a count that belong to no parameter; the lab does not save these two
+# numbers, so a training run with a scaler has to write them next to the files.
 
 # %%
 with tempfile.TemporaryDirectory() as folder:

@@ -238,6 +238,10 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # first one comes again: no backward needs the result of the second one, and PyTorch's `checkpoint`
 # stops before it. All ranks compute again at the same moment, so these sums meet. Accumulation
 # sends the same tensors in more messages, and each message has a header.
+#
+# With accumulation, what completes gradients (`sum_shared_gradients` of 07c, and 07e's sum of
+# partial gradients) is called **once per step**, after the last backward. It sums what is in
+# `.grad`, so a call after each backward would sum the earlier sums again.
 
 # %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.

@@ -273,11 +273,12 @@ with tempfile.TemporaryDirectory() as folder:
 #
 # A model does not fit on one GPU. What does each way send? A small transformer (width 64, 4 blocks)
 # on two ranks, one step, with few tokens and with many. The pipeline and ZeRO stage 3 are measured.
+# Stage 3 takes the batch as one micro-batch, since it gathers and reduces for each (section 2).
 # The table computes what tensor parallelism sends (07c): four all-reduces of the activations in
 # each block. The next section measures it.
 
 # %%
-samples = [16, 512]
+samples = [16, 512, 1024]
 sends = launch(pipelines_alone.measure_against_zero, samples, world_size=2, device="cpu")
 
 def kilobytes(way, count):
@@ -290,9 +291,19 @@ Table(["way", *(f"{8 * count:,} tokens" for count in samples)],
       [[way, *(f"{kilobytes(way, count):,.0f} kB" for count in samples)] for way in three])
 
 # %% [markdown]
-# A pipeline sends least in both columns. What ZeRO stage 3 sends does not depend on the tokens. So
-# with enough tokens it sends less than tensor parallelism, and it has no bubble. On a slow link
-# between servers, these two are the choice: a pipeline, or ZeRO stage 3 with a large batch.
+# A pipeline and tensor parallelism send in proportion to the tokens, while what ZeRO stage 3 sends
+# does not depend on them. With how many tokens does stage 3 begin to send less than each of them?
+
+# %%
+for way in ("tensor parallel", "pipeline"):
+    per_token = kilobytes(way, samples[-1]) / (8 * samples[-1])
+    print(f"less than {way}: from {kilobytes('ZeRO 3', samples[-1]) / per_token:,.0f} tokens")
+
+# %% [markdown]
+# With few tokens the pipeline sends least, and with many ZeRO stage 3, which has no bubble, but
+# needs the memory for all activations of one micro-batch. By the formulas, a wider model moves both
+# limits up. On a slow link between servers, these two are the choice: a pipeline, or ZeRO stage 3
+# with a large batch.
 
 # %% [markdown]
 # ## Put to the test
@@ -326,17 +337,17 @@ sent_kb["tensor parallel"] = [cut[f"{count}"].sent_bytes[0] / 1e3 for count in s
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-least = all(min(sent_kb, key=lambda way: sent_kb[way][i]) == "pipeline" for i in (0, 1))
-third_way = sent_kb["ZeRO 3"][1] < sent_kb["tensor parallel"][1]
-told = {way: " and ".join(f"{size:,.0f}" for size in sizes) for way, sizes in sent_kb.items()}
+least = [min(sent_kb, key=lambda way: sent_kb[way][i]) for i in (0, -1)]
+told = {way: ", ".join(f"{size:,.0f}" for size in sizes) for way, sizes in sent_kb.items()}
+tokens = ", ".join(f"{8 * count:,}" for count in samples)
 put_to_the_test(f"""
 - [C186] Pipelines if the model does not fit and there are several servers or no fast network;
   tensor parallelism within one fast server | CS 229S, “Summary of Different Parallelism Approaches”
-  | {"depends" if least and third_way else "not seen here"} | a pipeline sends least with few and
-  with many tokens; the batch decides between the other two. With {8 * samples[0]:,} and
-  {8 * samples[1]:,} tokens a rank sends {told["pipeline"]} kB in a pipeline, {told["ZeRO 3"]} kB
-  under ZeRO stage 3 (section 6, table), {told["tensor parallel"]} kB with tensor parallelism
-  (measured in this section). ZeRO stage 3 is a third way that this slide leaves out | measured:
+  | {"depends" if least == ["pipeline", "ZeRO 3"] else "not seen here"} | with the fewest tokens
+  {least[0]} sends least, with the most {least[1]}. With {tokens} tokens a rank sends
+  {told["pipeline"]} kB in a pipeline, {told["ZeRO 3"]} kB under ZeRO stage 3 in one micro-batch
+  (section 6, table), {told["tensor parallel"]} kB with tensor parallelism (measured in this
+  section). ZeRO stage 3 is a third way that this slide leaves out | measured:
   nothing in what is sent; which way is fastest depends on links, GPUs and batch
 """)
 

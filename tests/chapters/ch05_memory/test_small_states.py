@@ -44,6 +44,19 @@ def test_no_root_comes_back_as_zero():
     assert back[0].item() == pytest.approx(1.0)
 
 
+def test_a_block_of_the_smallest_numbers_keeps_their_signs():
+    """Its scale has few digits, so a number divided by it may be more than 127."""
+    x, eight = torch.tensor([2e-43, -2e-43, 1e-43]), SMALL.EightBits(3)
+    codes, _ = eight.pack(x)
+    assert codes.tolist()[:2] == [127, -127] and codes[2] > 0
+
+
+def test_small_states_are_not_loaded_in_the_dtype_of_the_weights():
+    _, optimizer = weights(1, lambda layers: SMALL.WAYS["8 bits"].optimizer(layers, 1e-2))
+    with pytest.raises(NotImplementedError, match="SmallAdam loads no checkpoint"):
+        optimizer.load_state_dict(optimizer.state_dict())
+
+
 def test_newton_and_schulz_leave_the_directions():
     torch.manual_seed(0)
     u, s, v = torch.linalg.svd(torch.randn(12, 8).double(), full_matrices=False)

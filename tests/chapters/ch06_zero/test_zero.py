@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+from pedagogy_lib.basics.errors import RankError
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)
@@ -511,3 +512,14 @@ def step_under_autocast(stage):
 def test_under_autocast_gradients_are_rounded_and_nothing_else(stage):
     for error in launch(step_under_autocast, stage, world_size=2, device="cpu").values:
         assert 0.001 < error < 0.03
+
+
+def converted_after(stage):
+    model, _ = start(stage)
+    model.float()
+    model(torch.zeros(1, CONTEXT, dtype=torch.int64))
+
+
+def test_a_model_that_was_converted_after_its_engine_was_made_is_refused():
+    with pytest.raises(RankError, match=r"RuntimeError: parameters .* torch\.float32, but .*64"):
+        launch(converted_after, "stage 3", world_size=2, device="cpu")

@@ -20,7 +20,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
 
 TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
 MODELS = load_solved_lab("language_model")
-IN_PARTS = load_solved_lab("model_in_parts")
+IN_PARTS, HEADS = load_solved_lab("model_in_parts"), load_solved_lab("replicated_heads")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
 # ---- Numbers ------------------------------------------------------------------------------------
@@ -251,6 +251,41 @@ def refusals_of(tokens) -> list[str]:
 def test_a_token_outside_of_the_vocabulary_is_refused_on_every_rank(token):
     for said in launch(refusals_of, torch.tensor([3, token]), world_size=2, device="cpu").values:
         assert said[0] == said[1] and "but a vocabulary of 10 has 0 to 9" in said[0]
+
+
+# ---- Accumulation -------------------------------------------------------------------------------
+
+
+def accumulate_in_pieces(calls):
+    """Accumulate two micro-batches, with 1 or 2 calls of sum_partial_gradients."""
+    whole = make_model({"heads": 4})
+    split = SEQUENCE.parallelize_sequence(copy.deepcopy(whole))
+    for step in (0, 1):
+        batch = MODELS.draw_batch(MODELS.standard_library(5_000), 3, step, CONTEXT)
+        MODELS.mean_loss(whole(batch[0]), batch[1]).backward()
+        TENSOR.split_cross_entropy(split(batch[0]), batch[1]).backward()
+        if step >= 2 - calls:
+            SEQUENCE.sum_partial_gradients(split)
+    return largest_gap(whole, split, of=lambda p: p.grad)
+
+
+def accumulate_in_shared_heads(calls):
+    """Do the same with sum_shared_gradients, on ranks that share one key-value head."""
+    whole = MODELS.Attention(16, 4, 1).double()
+    split = HEADS.FewHeads(whole)
+    for step, x in enumerate(torch.randn(2, 3, 5, 16).double()):
+        whole(x).square().sum().backward()
+        split(x).square().sum().backward()
+        if step >= 2 - calls:
+            split.sum_shared_gradients()
+    rows = torch.cat([of_heads[split.head] for of_heads in HEADS.rows_of_heads(whole)[1:]])
+    return relative_gap(split.key_value.weight.grad, whole.query_key_value.weight.grad[rows])
+
+
+@pytest.mark.parametrize("work", [accumulate_in_pieces, accumulate_in_shared_heads])
+def test_gradients_are_completed_once_after_the_last_of_several_backwards(work):
+    once, twice = (launch(work, calls, world_size=2, device="cpu").values for calls in (1, 2))
+    assert max(once) <= rounding() and min(twice) > 0.1
 
 
 # ---- Under autocast -----------------------------------------------------------------------------

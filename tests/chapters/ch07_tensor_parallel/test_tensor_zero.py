@@ -10,6 +10,7 @@ from helpers import load_solved_lab
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.basics.errors import RankError
 
 STEPS = 2
 
@@ -88,6 +89,18 @@ def test_what_is_refused(what, sentence):
     n, *tried = ALONE.REFUSED[what]
     for said in launch(ALONE.refusal, *tried, world_size=n, device="cpu").values:
         assert " ".join(said.split()).startswith(f"* {sentence}")
+
+
+def step_with_ignored():
+    inputs, targets = torch.zeros(2, 4, 12, dtype=torch.int64)
+    targets[0, 3:] = -100
+    ENGINE.TensorZero(ENGINE.Plan(), ENGINE.SGD).step(inputs, targets)
+
+
+def test_targets_that_do_not_count_are_refused():
+    """Copies and micro-batches count by their samples."""
+    with pytest.raises(RankError, match="all 4 ranks raised ValueError: some targets are -100"):
+        launch(step_with_ignored, world_size=4, device="cpu")
 
 
 def clip_float16(limit, broken=0.0):

@@ -367,6 +367,86 @@ def test_ranks_whose_weights_differ_in_dtype_are_told_so_on_each_of_them():
         )  # fmt: skip
 
 
+# ---- Weights' gradients in a second half --------------------------------------------------------
+
+
+def run_in_turn(kinds):
+    """Run a step of each kind of pipeline on one model; return the last one's gap to one process.
+
+    kinds  pairs of a stage's function and a schedule; a kind that is refused returns its message
+    """
+    torch.set_default_dtype(torch.float64)
+    whole, model = make_model("plain"), make_model("plain")
+    batch, said = batch_of(0), []
+    MODELS.mean_loss(whole(batch[0]), batch[1]).backward()
+    for make, schedule in kinds:
+        model.zero_grad()
+        pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+        row = list(SCHEDULES.SCHEDULES[schedule](pipeline.rank, 2, 4))
+        try:
+            pipeline.step(row, *(part.tensor_split(4) for part in batch))
+        except RuntimeError as error:
+            said.append(str(error))
+    mine = {id(p) for p in PIPES.parameters_of(pipeline)}
+    pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), whole.parameters())
+             if id(p) in mine]  # fmt: skip
+    return said, all(p is not None and relative_gap(p, q) <= rounding() for p, q in pairs)
+
+
+HALVES, IN_ONE = ("stage_in_halves", "zero bubble"), ("stage_in_halves", "1F1B")
+
+
+@pytest.mark.parametrize("kinds", [[HALVES], [IN_ONE], [HALVES, HALVES], [HALVES, IN_ONE]])
+def test_no_gradient_of_a_weight_is_lost_between_the_halves(kinds):
+    for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
+        assert not said and equal
+
+
+def test_a_plain_stage_of_a_model_whose_weights_are_postponed_is_refused():
+    kinds = [HALVES, ("Stage", "1F1B"), HALVES]  # and a new one afterwards is right again
+    for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
+        assert len(said) == 1 and "with stage_in_halves" in said[0] and equal
+
+
+def step_in_halves_under_autocast(make):
+    """Return this rank's gradients; matrix products are in bfloat16."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(width=16, heads=2, layers=2, context=CONTEXT)
+    pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        pipeline.step(row, *(part.tensor_split(2) for part in batch_of(0)))
+    return [p.grad for p in PIPES.parameters_of(pipeline)]
+
+
+def test_under_autocast_halves_add_gradients_in_the_dtype_of_the_weights():
+    run = [launch(step_in_halves_under_autocast, make, world_size=2, device="cpu").values
+           for make in ("Stage", "stage_in_halves")]  # fmt: skip
+    for whole, halves in zip(*run):
+        for p, q in zip(whole, halves):
+            assert p.dtype == q.dtype == torch.float32
+            assert (p - q).norm() <= 0.02 * p.norm()
+
+
+def accumulate_tied(calls):
+    """Run two steps of a pipeline with a tied weight, with 1 or 2 calls of sum_tied."""
+    torch.set_default_dtype(torch.float64)
+    pair = Pair("1F1B", 2, "tied", PIPES.ends_of())
+    for step in (0, 1):
+        inputs, targets = batch_of(step)
+        MODELS.mean_loss(pair.whole(inputs), targets).backward()
+        pair.pipeline.step(pair.actions, inputs.tensor_split(2), targets.tensor_split(2))
+        if step >= 2 - calls:
+            PIPES.sum_tied(pair.model.letters.weight, pair.tied)
+    return pair.gap_of_gradients()
+
+
+def test_a_tied_weight_is_summed_once_after_the_last_of_several_steps():
+    once, twice = (launch(accumulate_tied, calls, world_size=2, device="cpu").values
+                   for calls in (1, 2))  # fmt: skip
+    assert max(once) <= rounding() and min(twice) > 0.1
+
+
 # ---- Targets that do not count ------------------------------------------------------------------
 
 

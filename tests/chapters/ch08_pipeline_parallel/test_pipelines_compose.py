@@ -8,6 +8,7 @@ from selection import parametrize
 
 from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import rounding
+from pedagogy_lib.basics.errors import RankError
 
 COMPOSED, ALONE = map(load_solved_lab, ("composed_pipelines", "pipelines_alone"))
 Plan = COMPOSED.Plan
@@ -86,6 +87,20 @@ def test_a_first_stage_with_nothing_to_train_is_refused():
     assert first.startswith("the first stage has no weight to train") and not second
 
 
+def step_of_unequal_replicas(samples, ignored):
+    engine = COMPOSED.DataParallelPipeline(Plan(ranks=1, microbatches=2), COMPOSED.SGD)
+    inputs, targets = torch.zeros(2, samples, 8, dtype=torch.int64)
+    targets[0, :ignored] = -100
+    engine.step(inputs, targets)
+
+
+@pytest.mark.parametrize(("samples", "ignored", "counts"), [(9, 0, "40, 32"), (8, 3, "29, 32")])
+def test_replicas_with_unequal_shares_of_the_batch_are_refused(samples, ignored, counts):
+    said = f"all 2 ranks raised ValueError: the replicas would have {counts} targets"
+    with pytest.raises(RankError, match=said):
+        launch(step_of_unequal_replicas, samples, ignored, world_size=2, device="cpu")
+
+
 @pytest.mark.parametrize("schedule", ["ZB-V", "DualPipeV"])
 def test_a_tied_weight_of_two_pieces_of_one_rank_is_refused(schedule):
     with pytest.raises(ValueError, match="take a schedule that is no V"):
@@ -152,3 +167,11 @@ def test_dropout_differs_between_micro_batches_steps_and_replicas():
     plan = Plan("1F1B", ranks=1, microbatches=2, dropout=0.5)
     run = launch(masks_of_steps, plan, world_size=2, device="cpu")
     assert len({str(mask.tolist()) for drawn in run.values for mask in drawn}) == 8
+
+
+def test_beside_a_pipeline_zero_sends_what_one_micro_batch_needs():
+    """ZeRO stage 3 of 2 replicas sends 3/2 of the weights, for any number of tokens."""
+    run = launch(ALONE.measure_against_zero, [16, 64], 16, 2, world_size=2, device="cpu")
+    weights = sum(p.nbytes for p in COMPOSED.make_model(Plan(), 16, 2).parameters())
+    for count in (16, 64):
+        assert run[f"ZeRO 3, {count}"].sent_bytes[0] == pytest.approx(1.5 * weights, rel=0.06)
