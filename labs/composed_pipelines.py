@@ -13,6 +13,7 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
     RecomputingStage,
     Stage,
+    count_targets,
     need_something_to_train,
     no_change,
     sum_tied,
@@ -200,7 +201,11 @@ class DataParallelPipeline:
         self.update()
 
     def backward(self, inputs, targets):
-        """Run all micro-batches of this replica's share of the batch."""
+        """Run all micro-batches of this replica's share of the batch.
+
+        Raises  ValueError on all ranks if replicas would differ in their number of targets
+        """
+        refuse_unequal_shares(targets.tensor_split(self.replicas))
         for stage in self.pipeline.stages:
             stage.step = self.steps
         self.steps += 1
@@ -257,6 +262,16 @@ class DataParallelPipeline:
         """Return how much p counts in the norm; of two tied gradients, only the first counts."""
         twice = p is self.model.letters.weight and self.plan.tied and self.both_ends_apart()
         return 0.0 if twice and dist.get_rank(self.line) == self.plan.ranks - 1 else 1.0
+
+
+def refuse_unequal_shares(targets):
+    """Raise ValueError if replicas, whose mean gradients count equally, have unequal shares."""
+    counts = [count_targets(share) for share in targets]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"the replicas would have {', '.join(map(str, counts))} targets that count, but their "
+            "gradients count equally: give each replica as many samples, with as many targets"
+        )
 
 
 @torch.no_grad()

@@ -172,11 +172,13 @@ def measure_against_zero(counts, width=64, blocks=4):
     """Measure a step of 2 stages, and one of 2 replicas under ZeRO stage 3, on each of 2 ranks.
 
     counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
+
+    Under ZeRO stage 3 a step has one micro-batch, because it gathers the weights for each anew.
     """
     from pedagogy_lib import measure
 
     text = standard_library(20_000)
-    plans = {"pipeline": Plan(ranks=2), "ZeRO 3": Plan(ranks=1, zero=3)}
+    plans = {"pipeline": Plan(ranks=2), "ZeRO 3": Plan(ranks=1, zero=3, microbatches=1)}
     for name, plan in plans.items():
         groups = groups_of(plan.ranks)
         for count in counts:

@@ -63,8 +63,8 @@ class EightBits:
     shorter. Each block has a scale: its largest magnitude, divided by 127. A number's code is the
     number divided by the scale of its block, rounded to the nearest whole number, from -127 to 127.
 
-    pack    takes x: float32, any shape; it does not change. Returns codes, int8, (numbers of x,),
-            and scales, float32, (blocks,). A block of zeros has scale 0 and codes 0
+    pack    takes x: float32, any shape, not empty; it does not change. Returns codes, int8,
+            (numbers of x,), and scales, float32, (blocks,). A block of zeros has scale and codes 0
     unpack  takes codes, scales and the shape of x. Returns codes times scales: float32, that shape
     Cost    a byte per number, and 4 per block
     """
@@ -104,7 +104,7 @@ class SmallAdam(Optimizer):
     rounded       rounds a new weight before it is written, if the weights are bfloat16
     shared        whether chance in a step depends on the number of the step alone. Then replicas
                   with the same gradients stay equal, whatever else their ranks draw
-    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
+    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded; without checkpoints
     """
 
     def __init__(
@@ -122,6 +122,13 @@ class SmallAdam(Optimizer):
                 for p in group["params"]:
                     if p.grad is not None:
                         self.step_of(p, group["lr"], *group["betas"])
+
+    def load_state_dict(self, state_dict):
+        raise NotImplementedError(
+            "SmallAdam loads no checkpoint: torch's load_state_dict would convert its codes to the "
+            "dtype of the weights, and the number of the step, from which chance is drawn, is in "
+            "no state_dict"
+        )
 
     def squares(self) -> Tensor:
         """Return all mean squares, one after another."""

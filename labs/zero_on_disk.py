@@ -169,7 +169,8 @@ def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
     """Return what an optimizer keeps for a parameter, by name, even if another one is inside it.
 
     This is so in GradientClipOptimizer, in MixedPrecision, which keeps a master, and in
-    DiskOffloadOptimizer, which keeps a copy.
+    DiskOffloadOptimizer, which keeps a copy. It is so in LossScaleOptimizer, too, but its factor
+    belongs to no parameter, so it is not returned: save `scaler.scale` and `scaler.good` yourself.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])
@@ -228,7 +229,7 @@ def save(engine, folder) -> None:
     """Write a checkpoint of a ZeRO engine; every rank writes its own part.
 
     The folder is a new one: files that it has are overwritten, and if the program is killed
-    meanwhile, neither checkpoint is whole.
+    meanwhile, neither checkpoint is whole. The factor of a LossScaler is not saved.
     """
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 

@@ -115,9 +115,9 @@ class Recomputed(torch.autograd.Function):
     kept, and goes back through that at once. It has to draw the same random numbers again, so the
     generator's state is set to what it was, and afterwards back to what it has become.
 
-    Equals  function(x) and its gradients, if x has a gradient, in a backward(), but not in
-            torch.autograd.grad; on a CPU, torch.utils.checkpoint's checkpoint(function, x,
-            use_reentrant=True), which handles autocast as well. PyTorch recommends the other
+    Equals  function(x) and its gradients, if x has a gradient, in a backward() without `inputs`,
+            but not in torch.autograd.grad; on a CPU, torch.utils.checkpoint's checkpoint(function,
+            x, use_reentrant=True), which handles autocast as well. PyTorch recommends the other
             variant. With either, BatchNorm takes its statistics in both runs
     Raises  RuntimeError for a second derivative
     Shapes  x and the function's result: one tensor each, any shape

@@ -241,6 +241,7 @@ def add_weight_gradients(x, gradient, weight, bias):
 
 def add_gradient(parameter, gradient):
     if parameter.requires_grad:
+        gradient = gradient.to(parameter.dtype)  # inside autocast, products are rounded
         parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
@@ -256,18 +257,54 @@ class LaterLinear(nn.Module):
 
 
 def postpone_weights(piece) -> nn.Module:
-    """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients."""
+    """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients.
+
+    LaterLinears of another stage are replaced, too: a model's last stages get its gradients.
+    """
     piece.later = []
     for module in list(piece.modules()):
         for name, child in module.named_children():
-            if isinstance(child, nn.Linear):
+            if isinstance(child, (nn.Linear, LaterLinear)):
                 setattr(module, name, LaterLinear(child, piece.later))
     return piece
 
 
+class SplitStage(Stage):
+    """A stage that runs whole backwards, "B", and their halves, "I" and "W", in one schedule."""
+
+    def __init__(self, piece):
+        super().__init__(postpone_weights(piece))
+
+    def backward(self, i, gradient=None) -> Tensor:
+        gradient = self.input_gradient(i, gradient)
+        self.weight_gradients(i)
+        return gradient
+
+    def input_gradient(self, i, gradient=None) -> Tensor:
+        gradient = self.whole_backward(i, gradient)
+        self.postponed[i] = list(self.later)
+        self.later.clear()
+        return gradient
+
+    def whole_backward(self, i, gradient):
+        return super().backward(i, gradient)
+
+
 def stage_in_halves(piece) -> Stage:
-    """Return a stage whose backward can run in two halves, "I" and "W"."""
-    return Stage(postpone_weights(piece))
+    """Return a stage whose backward can run in two halves, "I" and "W", or as a whole, "B"."""
+    return SplitStage(piece)
+
+
+def refuse_pending(stages):
+    """Raise RuntimeError if gradients of weights are still to be computed at the end of a step."""
+    modules = (module for stage in stages for module in stage.piece.modules())
+    pending = [module for module in modules if isinstance(module, LaterLinear) and module.later]
+    if pending or any(getattr(stage, "postponed", ()) for stage in stages):
+        raise RuntimeError(
+            "gradients of weights were postponed in this step, and nothing has computed them: make "
+            "all stages of a model whose weights are postponed anew with stage_in_halves, and give "
+            'each "I" of the schedule a "W"'
+        )
 
 
 # ---- The pipeline ---------------------------------------------------------------------------
@@ -308,7 +345,8 @@ class Pipeline:
         inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
                          of the whole batch, however many samples a micro-batch has, and however
                          many of its targets are -100, which F.cross_entropy ignores
-        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
+        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train;
+                RuntimeError at the end if gradients of weights were postponed and never computed
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
         self.counts = [count_targets(of_part) for of_part in targets]
@@ -319,6 +357,7 @@ class Pipeline:
         for request, _ in self.under_way:
             request.wait()
         self.under_way.clear()
+        refuse_pending(self.stages)
         return sum(loss.item() for loss in self.losses)
 
     def forward(self, action):
@@ -513,7 +552,10 @@ def ends_of(group=None):
 
 
 def sum_tied(weight, ends):
-    """Sum the gradient of a weight that the first and last rank share, after the backward.
+    """Sum the gradient of a weight that the first and last rank share.
+
+    Call it once, after the last `step` of the pipeline before the optimizer's: it sums all that is
+    in `.grad`, and a second call would count the first sum again on both ranks.
 
     Cost  an all-reduce of weight.nbytes between these two
     """

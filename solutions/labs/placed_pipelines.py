@@ -11,12 +11,12 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
     Pipeline,
+    SplitStage,
     Stage,
     even_sizes,
     layers_of,
     no_context,
     pieces_of,
-    postpone_weights,
     tag_of,
 )
 from simple_ddp import now
@@ -32,27 +32,6 @@ from zero_bubbles import (
 )
 
 # ---- Stages ---------------------------------------------------------------------------------
-
-
-class SplitStage(Stage):
-    """A stage that runs whole backwards, "B", and their halves, "I" and "W", in one schedule."""
-
-    def __init__(self, piece):
-        super().__init__(postpone_weights(piece))
-
-    def backward(self, i, gradient=None) -> Tensor:
-        gradient = self.input_gradient(i, gradient)
-        self.weight_gradients(i)
-        return gradient
-
-    def input_gradient(self, i, gradient=None) -> Tensor:
-        gradient = self.whole_backward(i, gradient)
-        self.postponed[i] = list(self.later)
-        self.later.clear()
-        return gradient
-
-    def whole_backward(self, i, gradient):
-        return super().backward(i, gradient)
 
 
 def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
@@ -171,7 +150,7 @@ def copies_of(stages, group=None) -> dict:
 
 
 def sum_copies(pipeline, copies):
-    """Sum each stage's gradients over its copies, after the backward.
+    """Sum each stage's gradients over its copies: once, before the optimizer's step.
 
     Cost  per stage an all-reduce of its gradients between the ranks that have a copy
     """

@@ -71,7 +71,7 @@ class FewHeads(nn.Module):
     p.copies            how many ranks have the same part, for each parameter p of these two layers
     self.sharers        the group of these ranks. All ranks of the world have to make their layer
     Shapes              x: (samples, context, width), the same on every rank -> the same shape
-    Equals              attention(x), and its gradients once sum_shared_gradients was called
+    Equals              attention(x), and its gradients after sum_shared_gradients, once per step
     Raises              ValueError if n is not a multiple of kv_heads, or does not divide heads
     """
 

@@ -62,7 +62,11 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
 
 
 def save_parts(engine, folder) -> None:
-    """Write one file: this rank's part of each flat tensor, without padding."""
+    """Write one file: this rank's part of each flat tensor, without padding.
+
+    The folder is a new one, which all ranks can read. What is no part of a parameter's state, such
+    as the factor of a LossScaler, is not saved.
+    """
     units = list(engine.units.values())
     parts = {}
     for name, x in shards_of(engine).items():
@@ -73,11 +77,27 @@ def save_parts(engine, folder) -> None:
     torch.save(parts, Path(folder, f"rank {dist.get_rank()} of {dist.get_world_size()}.pt"))
 
 
+def paths_of_ranks(folder) -> list[Path]:
+    """Return the files of a checkpoint, "rank 0 of 2.pt" and so on, in the order of the ranks."""
+    found = sorted(path.name for path in Path(folder).glob("rank *.pt"))
+    ranks = found[0].removesuffix(".pt").split()[-1] if found else "0"
+    names = [f"rank {rank} of {ranks}.pt" for rank in range(int(ranks))]
+    if not found or sorted(names) != found:
+        raise ValueError(
+            f"{folder} needs one file of each rank, all of one checkpoint, but it has "
+            f"{', '.join(found) or 'none'}: save each checkpoint in a new folder"
+        )
+    return [Path(folder, name) for name in names]
+
+
 @torch.no_grad()
 def load_parts(engine, folder) -> int:
-    """Read this rank's new part of everything; return how many bytes of tensors it has read."""
+    """Read this rank's new part of everything; return how many bytes of tensors it has read.
+
+    Raises  ValueError if the folder has not exactly the files of one world of ranks
+    """
     make_state(engine)
-    paths = sorted(Path(folder).glob("rank *.pt"), key=lambda path: int(path.name.split()[1]))
+    paths = paths_of_ranks(folder)
     files = [torch.load(path, map_location="cpu", mmap=True) for path in paths]
     units, read = list(engine.units.values()), 0
     for name, x in shards_of(engine).items():

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, standard_library
 from memory import recompute_modules
 from sequence_parallel import parallelize_sequence
-from tensor_parallel import need_finite, parallelize, split_cross_entropy
+from tensor_parallel import IGNORED, need_finite, parallelize, split_cross_entropy
 from zero import Zero1, Zero2, Zero3, reduce_gradients
 
 # ---- The features of a run ------------------------------------------------------------------
@@ -139,12 +139,20 @@ class TensorZero:
         self.zero.update()
 
     def backward(self, inputs, targets):
-        """Run all micro-batches of this copy's share of the batch, with their backwards."""
+        """Run all micro-batches of this copy's share of the batch, with their backwards.
+
+        Micro-batches and copies count by their samples, so each target has to count.
+        """
         each = len(inputs) // self.copies
         if len(inputs) % self.copies or each < self.plan.parts:
             raise ValueError(
                 f"{len(inputs)} samples cannot be shared out equally over {self.copies} copies, "
                 f"with one or more for each of {self.plan.parts} micro-batches"
+            )
+        if (targets == IGNORED).any():
+            raise ValueError(
+                f"some targets are {IGNORED}, and micro-batches would have to count by the others: "
+                "take a batch without them"
             )
         first = self.number * each
         for mine in torch.arange(first, first + each).tensor_split(self.plan.parts):

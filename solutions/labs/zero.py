@@ -330,6 +330,7 @@ class Zero3(Zero2):
         self.there, self.held = set(), set()
         for module, unit in self.units.items():
             dispose(unit)
+            module.register_forward_pre_hook(partial(refuse_conversion, unit))
             module.register_forward_pre_hook(partial(self.before_forward, unit))
             module.register_forward_hook(partial(self.after_forward, unit))
             module.register_forward_hook(partial(self.after_error, unit), always_call=True)
@@ -396,6 +397,15 @@ class Zero3(Zero2):
         if unit in self.there:
             self.there.discard(unit)
             dispose(unit)
+
+
+def refuse_conversion(unit, module, inputs):
+    """Raise RuntimeError if a unit's parameters have got another dtype than its shard."""
+    if any(p.dtype != unit.shard.dtype for p in unit.parameters):
+        raise RuntimeError(
+            f"parameters were converted to {unit.parameters[0].dtype}, but the engine's shards are "
+            f"{unit.shard.dtype}: convert the model before you make the engine"
+        )
 
 
 @contextlib.contextmanager
