@@ -144,8 +144,8 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 #
 # * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
 #   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
-# * Cut the logits over several ranks: with tensor parallelism (07c), or over all stages, as [Yeung et
-#   al. 2024](https://arxiv.org/abs/2411.05288) do.
+# * Cut the logits over several ranks: with tensor parallelism (07c), or over all stages, as [Yeung
+#   et al. 2024](https://arxiv.org/abs/2411.05288) do.
 
 # %% [markdown]
 # ## 3 · Links
