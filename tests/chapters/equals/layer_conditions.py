@@ -37,7 +37,7 @@ OF_GRADIENTS = ("frozen", "frozen input", "no_grad", "inference mode", "unused",
 OF_GROUPS = ("a group of some ranks", "several groups")
 LAYERS = dict.fromkeys((*OF_VALUES, *OF_SHAPES, *OF_GRADIENTS, *OF_GROUPS), EQUAL)
 TWICE = "differentiated twice"
-ONCE = "trying to differentiate twice"  # with which AllReduce and others refuse it
+ONCE = "differentiate once"  # with which AllReduce and others refuse it
 NOTHING = 123.0  # stands for a gradient that is None
 
 
