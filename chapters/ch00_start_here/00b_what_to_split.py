@@ -136,9 +136,9 @@ print(*changed, sep="\n")
 
 # %% [markdown]
 # Only these lines are new. A program without `launch` also needs the lines of part 00 that connect
-# its ranks, and `torch.manual_seed(0)` on all of them: otherwise they cut different batches. (From
-# there on, a model with dropout needs another seed on each rank: part 03.) And only one rank may
-# write the files. (Tensor and pipeline parallel change much more: they change the model.)
+# its ranks, and `torch.manual_seed(0)` on all: otherwise they cut different batches. (From there
+# on, dropout needs another seed on each rank: part 03.) And only one rank may write the files.
+# (Tensor and pipeline parallel change much more: they change the model.)
 #
 # Does it train the same model? In each step DDP takes the mean of the ranks' gradients with an
 # all-reduce. Many ranks add in another order than one process. So the last digits may differ, and

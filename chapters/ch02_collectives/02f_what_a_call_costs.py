@@ -129,8 +129,8 @@ Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
 # * Gloo's all-reduce on two ranks: **8** messages, four at a time.
 #
 # The table also shows what the threads of a rank do. One thread of Gloo listens to the network. A
-# collective involves a second thread, the one that executes it. A thread *sleeps* until the one
-# before it is done. Then the operating system wakes it, and that takes time.
+# collective involves a second one, which executes it. A thread *sleeps* until the one before it is
+# done. Then the operating system wakes it, and that takes time.
 
 # %% tags=["nbval-ignore-output"]
 pairs = launch(call_costs.side_by_side, world_size=2, device="cpu").values

@@ -105,14 +105,14 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 
 # %% [markdown]
 # The last column is the model of part [02e](02e_what_a_message_costs.ipynb): calls × latency +
-# bytes / bandwidth. The latency is the time of one small all-reduce by itself, for which all ranks
-# are ready. The term bytes / bandwidth is the same for all six ways. We take it from *all in one*:
-# its time, minus one latency.
+# bytes / bandwidth. The latency is the time of one small all-reduce for which all ranks are ready.
+# The term bytes / bandwidth is the same for all six ways. We take it from *all in one*: its time,
+# minus one latency.
 #
-# Where the calls take longer than the model says, a likely reason is this machine, although that was
-# not measured here. In every call both ranks, and a thread of Gloo on each, need a core. If one
-# rank's thread gets none, the other rank has to wait for it, and times change from run to run. The
-# advice does not depend on it: send the same bytes in fewer calls.
+# Where the calls take longer than that, a likely reason is this machine, although it was not
+# measured here. In every call both ranks, and a thread of Gloo on each, need a core. If one rank's
+# thread gets none, the other rank has to wait for it, and times change from run to run. The advice
+# does not depend on it: send the same bytes in fewer calls.
 
 # %% [markdown]
 # ## 2 · While the backward is running
@@ -147,7 +147,8 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 # If it is left out, gradients of the next backward would stay out of the means. Therefore `forward`
 # raises an error as long as buckets have begun and are not finished, even after a backward that
 # raised. The solution's `is_ready` raises one, too, if a gradient is ready twice; yours need not.
-#
+
+# %% [markdown]
 # Each bucket costs one all-reduce. Buckets begin in the order of their numbers, on every rank. If
 # bucket 1 is complete before bucket 0, it waits for its turn, since ranks match collectives by the
 # order of the calls.

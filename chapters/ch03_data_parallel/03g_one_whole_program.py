@@ -69,7 +69,8 @@ folder = Path(kept.name)
 # belongs to this process, and NCCL connects the GPUs at once. Above `main` stands `@record`, so
 # that `torchrun` can report the traceback of a rank that failed ([its
 # documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
-#
+
+# %% [markdown]
 # **On GPUs: without `set_device`**, anything that does not name a device ends up on GPU 0:
 # `.cuda()`, `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the
 # machine takes memory there, and the program may hang, according to [PyTorch's
@@ -217,7 +218,8 @@ counted.compare(4 * 3, sum(map(len, shares)), wire="counted")
 #   mistake, because a backward followed. Here none does.)
 # * `eval()` switches dropout off, and BatchNorm uses its running statistics. `train()` afterwards
 #   switches back. The model here has neither, but yours may.
-#
+
+# %% [markdown]
 # With BatchNorm, one more line is needed. Each rank updates the running statistics with its own
 # samples, and DDP makes them equal only at the *next* forward of training. Two ranks after three
 # steps:
@@ -238,8 +240,8 @@ for rank, means in enumerate(launch(train_batch_norm, world_size=2, device="cpu"
 
 # %% [markdown]
 # Without the broadcast, the ranks would evaluate different models and add up their counts. The
-# checkpoint has the statistics of rank 0, which writes it, so all ranks take those. (`SyncBatchNorm`
-# of part 03f has the same statistics on all ranks, and needs no broadcast.)
+# checkpoint has the statistics of rank 0, which writes it, so all ranks take those.
+# (`SyncBatchNorm` of part 03f has the same statistics on all ranks, and needs no broadcast.)
 
 # %% [markdown]
 # ## 5 · The checkpoint

@@ -405,8 +405,8 @@ put_to_the_test(f"""
   measured here a step with 1 sample takes {memory_ms["predicted"]:.1f} ms (computed in this
   section); it took {memory_ms["measured"]:.1f} ms (section 1, table). FSDP2 does not lessen that
   traffic, and on 2 ranks it sends {sent["FSDP2"]:.2f} models where DDP sends {sent["DDP"]:.2f} (a
-  run in this section) | measured: over Gloo; with NCCL's reduce-scatter FSDP2 is expected to send 1.50
-  models on 2 ranks, still more than DDP. A GPU's memory has a rate and a size, too
+  run in this section) | measured: over Gloo; with NCCL's reduce-scatter FSDP2 is expected to send
+  1.50 models on 2 ranks, still more than DDP. A GPU's memory has a rate and a size, too
 """, more=more)
 
 # %% [markdown]

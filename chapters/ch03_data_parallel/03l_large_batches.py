@@ -62,7 +62,7 @@ first = large_batches.try_batches(digits, [32, 64, 128, 256], passes, 0.05, ("co
 # %% tags=["cover", "nbval-ignore-output"]
 plot_spreads({"": large_batches.group_by_rule(first, 0)}, "batch", "training loss",
              logarithmic="x",
-             title=f"After the samples of {passes} passes: loss with five seeds, from a rate of 0.05")
+             title=f"Loss with five seeds after the samples of {passes} passes, from rate 0.05")
 
 # %% [markdown]
 # A constant rate loses at once, because fewer steps of the same size do not get as far. The linear
@@ -92,11 +92,11 @@ losses, accuracies = (large_batches.group_by_rule(found, which) for which in (0,
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; the rule would give the loss of the small batch.
-large.compare(median(losses["linear"][32]), median(losses["linear"][256]), kind="other")
+large.compare(median(at_rate[base]), median(losses["linear"][256]), kind="other")
 
 # %% tags=["nbval-ignore-output"]
 plot_spreads({"": losses}, "batch", "training loss", logarithmic="xy",
-             title=f"After the samples of {passes} passes: loss with five seeds, from the best rate")
+             title=f"Loss with five seeds after the samples of {passes} passes, from best rate")
 
 # %% tags=["nbval-ignore-output"]
 Table(["batch", "steps", *losses],
@@ -127,7 +127,7 @@ at_best = large_batches.tune_rates(digits, found, passes)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the loss of the small batch; and the best of the large one.
-tuned.compare(median(at_best[32][1]), median(at_best[1024][1]), kind="other")
+tuned.compare(median(at_rate[base]), median(at_best[1024][1]), kind="other")
 
 # %% tags=["nbval-ignore-output"]
 print(large_batches.describe_best(at_best))

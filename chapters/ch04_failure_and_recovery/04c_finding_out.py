@@ -306,7 +306,7 @@ def curve(values):
     return range(1, len(losses) + 1), losses.tolist()
 
 plot_curves({"bit 21 changes in step 13": {"undisturbed": curve(quiet), "one bit": curve(wrong)}},
-            "step", "mean loss of all ranks", title="The loss after a bit of one weight has changed")
+            "step", "mean loss of all ranks", title="The loss after a bit of a weight has changed")
 
 # %% tags=["nbval-ignore-output"]
 flips = {"lowest bit of the fraction": {"bit": 0}, "bit 21": {}, "highest bit of the exponent":
@@ -319,8 +319,8 @@ def row(name, values):
     told = f"NaN from step {lost[0].item() + 1} on" if len(lost) else f"{change.max():.1g}"
     return [name, told, *(str(values[0][1].get(step, [])) for step in (13, 60))]
 
-print(f"undisturbed, the loss moves by {before.diff().abs().median():.1g} from step to step (median)")
-Table(["changed", "the mean loss changes by at most", "ranks that differ after step 13", "after 60"],
+print(f"undisturbed, the loss moves by {before.diff().abs().median():.1g} in a step (median)")
+Table(["changed", "the mean loss changes by at most", "ranks that differ after 13", "after 60"],
       [row(name, train_with_fault("wrong weights", **where)) for name, where in flips.items()])
 
 # %% [markdown]

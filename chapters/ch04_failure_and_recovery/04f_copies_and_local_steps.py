@@ -295,9 +295,8 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 #
 # The first three curves lie on each other: their differences at the end are chance. And with this
 # small model, four workers are hardly better than one: its data are easy. According to the paper's
-# abstract, a language model trained by eight workers is as good as one whose gradients are
-# exchanged in each step, with 500 times less communication. Its models have 60 to 400 million
-# parameters.
+# abstract, a language model trained by eight workers is as good as with synchronous training, with
+# 500 times less communication. Its models have 60 to 400 million parameters.
 
 # %% tags=["nbval-ignore-output"]
 run, (_, _, weights) = tried["four workers"]

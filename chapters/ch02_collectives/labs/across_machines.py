@@ -111,7 +111,7 @@ def compare_all_reduces(
 def time_on_equal_links(
     nbytes: int, local_size: int, alpha: float, B: float
 ) -> dict[str, list[list[float]]]:
-    """Time the flat ring and two levels as `time_on_slow_links` does, on links that are all equal."""
+    """Time the flat ring and two levels as `time_on_slow_links` does, on links that are equal."""
     inside, across = groups_by_machine(local_size)
     ways = {
         "ring": all_reduce_ring,

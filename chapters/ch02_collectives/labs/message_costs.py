@@ -150,7 +150,7 @@ def anatomy(nbytes, rounds=15) -> list[dict[str, float]]:
     """Take an all-reduce on two ranks apart: return the seconds of its parts in each round.
 
     It is the ring on two ranks, by hand, with a clock between its parts, which therefore add up to
-    "all". For comparison come Gloo's all-reduce, and a half that travels alone, with the same calls.
+    "all". For comparison come Gloo's all-reduce and a half that travels alone, with the same calls.
     """
     x = torch.zeros(nbytes // 8 * 2)
     half, other, found = len(x) // 2, 1 - dist.get_rank(), []

@@ -246,8 +246,9 @@ def who_is_ahead(races, rates, clear=1.5) -> str:
 
     losses = {way: [races[way, rate]["loss"] for rate in rates] for way in ("BSP", "ASP")}
     at_end = [way for way, of_way in losses.items() if min(of_way) in (of_way[0], of_way[-1])]
-    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {compare(*(x[0] for x in losses.values()))}."
-            f"\nEach at its best rate: {compare(*map(min, losses.values()))}."
+    at_first = compare(*(of_way[0] for of_way in losses.values()))
+    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {at_first}.\n"
+            f"Each at its best rate: {compare(*map(min, losses.values()))}."
             + "".join(f"\n{way}'s best rate is at the end of the list." for way in at_end)
             )  # fmt: skip
 

@@ -125,8 +125,8 @@ class Training:
 def flip_a_bit(weights, bit=21, pixel=28):
     """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do.
 
-    It is the weight of the middle unit for a pixel. Pixel 0 is black in all training images, so that
-    its weights never count; pixel 28, in the middle of an image, is not.
+    It is the weight of the middle unit for a pixel. Pixel 0 is black in all training images, so
+    that its weights never count; pixel 28, in the middle of an image, is not.
 
     bit  0 for the lowest bit of the fraction; of a float32, 23 to 30 are the exponent
     """

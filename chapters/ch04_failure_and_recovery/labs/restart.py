@@ -158,7 +158,7 @@ def train(
     before_step  called with the training before each step
     began        when the process began, if it is known: seconds of time.time()
     notice       a LeaveNotice: when it comes to a rank, all ranks save after this step and leave
-    Raises       SystemExit if they leave before the last step, so that no agent takes it for the end
+    Raises       SystemExit if they leave before the last step, which no agent takes for the end
     """
     note(folder, "begins", began)
     note(folder, "imported")
