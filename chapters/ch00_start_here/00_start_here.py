@@ -174,12 +174,11 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 # ### Exercise {{mean_over_ranks}} · Average a number over ranks
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
-# float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
-# the mean of all numbers, as a number. (A tensor with one element passes, too.)
+# float. All ranks call `mean_over_ranks(number)`, each with its own. Every rank gets back the mean
+# of all numbers, as a number. (A tensor with one element passes, too.)
 #
 # With two ranks, one calls `mean_over_ranks(1.0)` and the other one `mean_over_ranks(4.0)`. Both
-# get 2.5. (If both ranks have equally many images, this mean is also the loss on all images.
-# Otherwise it is not: part 01b.)
+# get 2.5. (Only if both ranks have equally many images, this is the loss on all: part 01b.)
 #
 # It has to work for any number of ranks. Compute in float64: `torch.tensor(number)` alone makes a
 # float32, `torch.tensor(number, dtype=torch.float64)` does not. Any call of `torch.distributed` may

@@ -76,7 +76,8 @@ print(f"3 ranks: off by {gaps[3]:.1e}, which is a mistake")
 # That the room grows in proportion to the steps is an assumption. Training can amplify a rounding
 # from step to step, and at a learning rate that is too large even exponentially. So the course
 # compares after a few steps of small models.
-#
+
+# %% [markdown]
 # In float32, one rounding is already $10^{-7}$, and a small mistake could hide in it. That is why
 # these tests use float64. (The results for a batch and for slices of it may differ in their last
 # bits, say PyTorch's [notes on numerical
@@ -258,7 +259,8 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 #   computing, and the text says so.
 
 # %% [markdown]
-# **On GPUs**, memory differs as well: PyTorch [keeps freed
+# **On GPUs**, a product of float32 is computed in TF32, with fewer digits, if a program allows it
+# (05b). Memory differs as well: PyTorch [keeps freed
 # memory](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html) for
 # later tensors, and NCCL has buffers of its own. Bytes of tensors are the same.
 

@@ -182,7 +182,7 @@ picture if "schedule" in found else None
 # * Without the **optimizer's** state the first loss is right, as it does not depend on the
 #   optimizer. But the first step is wrong.
 # * If the **schedule's** state is missing, the first two losses are still right. The first step is
-#   taken at the rate that the optimizer has kept, the second at the rate of a schedule that starts
+#   taken at the rate that the optimizer has kept, the second at that of a schedule that starts
 #   again.
 # * If the **scaler's** state is missing, many are right. Its factor differs at once, but factors
 #   are powers of two and cancel out, until gradients overflow with one of the two factors and a
