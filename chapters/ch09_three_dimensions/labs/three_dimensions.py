@@ -7,6 +7,7 @@ import contextlib
 from functools import partial
 from statistics import median
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
@@ -82,8 +83,11 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
 
 
 def seed_of_mask(step, sample, module) -> int:
-    """Return a seed per step, sample and module, equal on all ranks: exercise {{seed_of_mask}}."""
-    return (step * 2**20 + sample) * 2**10 + module
+    """Return a seed per step, sample and module, equal on all ranks: exercise {{seed_of_mask}}.
+
+    It mixes the three numbers into 32 bits, because torch's generator on the CPU ignores the others
+    """
+    return int(np.random.SeedSequence((step, sample, module)).generate_state(1)[0])
 
 
 class SampleDropout:

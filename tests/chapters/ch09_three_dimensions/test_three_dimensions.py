@@ -216,3 +216,11 @@ def test_the_picture_of_groups_tells_them():
         draw_groups(along, machines=3)
     with pytest.raises(LaunchError, match="along tp, ranks 2, 3 are in no group"):
         draw_groups(along | {"tp": [[0, 1]]})
+
+
+def test_dropout_masks_do_not_repeat_from_step_to_step():
+    dropout, x = lab("three_dimensions").SampleDropout(0.5), torch.ones(8, 8)
+    masks = set()
+    for dropout.step in range(1000):
+        masks.add(tuple(dropout.mask(1, 5, x).flatten().tolist()))
+    assert len(masks) == 1000
