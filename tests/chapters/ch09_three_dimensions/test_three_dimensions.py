@@ -224,3 +224,51 @@ def test_dropout_masks_do_not_repeat_from_step_to_step():
     for dropout.step in range(1000):
         masks.add(tuple(dropout.mask(1, 5, x).flatten().tolist()))
     assert len(masks) == 1000
+
+
+def step_with_ignored_targets(make, samples, shape):
+    targets = torch.zeros(samples, 8, dtype=torch.int64)
+    targets[0, 3] = -100
+    make(shape).step(torch.zeros_like(targets), targets)
+
+
+def make_by_hand(sizes):
+    three = lab("three_dimensions")
+    return three.ThreeDimensions(three.whole_model(), three.Mesh(sizes, three.JOINT), 2, three.adam)
+
+
+def make_sharded(sizes):
+    sharded = lab("sharded_dimensions")
+    mesh = sharded.Mesh(sizes, [("dp", "tp")])
+    return sharded.ZeroAndTensor(sharded.whole_model(), mesh, sharded.adam)
+
+
+def make_of_pytorch(sizes):
+    engines = lab("three_engines")
+    return engines.TorchThreeDimensions(engines.whole_model(tied=False), sizes, 1, engines.adam)
+
+
+def make_experts(sizes):
+    experts = lab("expert_training")
+    model = experts.make_expert_transformer(2, **experts.SIZES)
+    mesh = experts.Mesh({"edp": 1, "ep": 2}, experts.JOINT)
+    return experts.ExpertTraining(model, mesh, experts.adam)
+
+
+def make_any_plan(sizes):
+    plans = lab("any_plan")
+    return plans.AnyPlan(plans.whole_model(), plans.Plan(cp=2), plans.adam)
+
+
+@pytest.mark.parametrize(
+    "make", [make_by_hand, make_sharded, make_of_pytorch, make_experts, make_any_plan]
+)
+def test_ignored_targets_are_refused_where_shares_of_the_batch_count_equally(make):
+    with pytest.raises(RankError, match="some targets are -100"):
+        launch(step_with_ignored_targets, make, 8, {"dp": 2, "pp": 1, "tp": 1}, world_size=2,
+               device="cpu")  # fmt: skip
+
+
+def test_one_copy_weighs_ignored_targets_by_micro_batch():
+    launch(step_with_ignored_targets, make_by_hand, 8, {"dp": 1, "pp": 2, "tp": 1}, world_size=2,
+           device="cpu")  # fmt: skip
