@@ -70,12 +70,12 @@ for name, (of_memory, of_time) in ratios.items():
 # is 19.5 · 10¹². All other kernels, and all messages, move twice as many bytes in float32.
 
 # %% [markdown]
-# So by the cost model, throughput doubles with the same plan: products, traffic and messages all
-# take half as long. Memory halves only as far as activations do. The table has both parts. Where
-# ZeRO cuts the optimizer's states, the copy in float32 is cut, too, and what stays whole has half
-# the bytes. The memory that becomes free may allow a faster plan, which is not counted here. No
-# cost model can tell whether the loss falls as well as in float32. Chapter 05 has a case in
-# which it does not.
+# So throughput doubles here by assumption: with the same plan, products, traffic and messages are
+# all said to take half as long, and nothing was measured. Memory halves only as far as activations
+# do. The table has both parts. Where ZeRO cuts the optimizer's states, the copy in float32 is cut,
+# too, and what stays whole has half the bytes. The memory that becomes free may allow a faster
+# plan, which is not counted here. No cost model can tell whether the loss falls as well as in
+# float32. Chapter 05 has a case in which it does not.
 
 # %% [markdown]
 # ## 2 · Recomputing
@@ -313,8 +313,9 @@ memories, times = zip(*[(100 * memory, 100 * time) for memory, time in ratios.va
 put_to_the_test(f"""
 - Mixed precision halves memory | web page | {"right" if max(memories) < 55 else "in part"} |
   computed: {min(memories):.0f} to {max(memories):.0f} % of float32's, for three jobs (section 1)
-- and doubles throughput | web page | {"about right" if max(times) < 60 else "depends"} | computed,
-  A100 with TF32: a step takes {min(times):.0f} to {max(times):.0f} % of the time (section 1)
+- and doubles throughput | web page | assumed, not tested | on an A100 with TF32, the cost model is
+  given half the time for products, traffic and messages, and so finds {min(times):.0f} to
+  {max(times):.0f} % of the time (section 1)
 - Gradient checkpointing is essential for very deep models | web page |
   {"right" if all(job in only for job in deep) else "depends on memory, not on depth"} | computed:
   of {len(deep)} jobs with 80 layers or more, {sum(job in only for job in deep)} need it (section 2)
