@@ -113,8 +113,9 @@ class SmallAdam(Optimizer):
 
     mean, square  keep the running means of the gradient and of its square
     rounded       rounds a new weight before it is written, if the weights are bfloat16
-    shared        whether chance in a step depends on the number of the step alone. Then replicas
-                  with the same gradients stay equal, whatever else their ranks draw
+    shared        whether chance depends on the parameter's place in the list and on its number of
+                  steps alone. Then replicas with the same gradients stay equal, whatever else their
+                  ranks draw, and however large their other parameters are
     Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
     """
 
@@ -123,16 +124,16 @@ class SmallAdam(Optimizer):
     ):
         super().__init__(parameters, {"lr": lr, "betas": betas})
         self.mean, self.square, self.rounded = mean, square, rounded
-        self.shared, self.number = shared, 0
+        self.shared = shared
 
     @torch.no_grad()
     def step(self):
-        self.number += 1
-        with draw_from(self.number) if self.shared else nullcontext():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        self.step_of(p, group["lr"], *group["betas"])
+        listed = [(p, group) for group in self.param_groups for p in group["params"]]
+        for place, (p, group) in enumerate(listed):
+            if p.grad is not None:
+                seed = 1_000_000 * self.state[p].get("step", 0) + place
+                with draw_from(seed) if self.shared else nullcontext():
+                    self.step_of(p, group["lr"], *group["betas"])
 
     def squares(self) -> Tensor:
         """Return all mean squares, one after another."""
