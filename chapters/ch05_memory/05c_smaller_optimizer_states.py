@@ -185,9 +185,10 @@ for who in small_states.STREAMS:
 
 # %% [markdown]
 # In the first way each rank soon has another model, and no error says so. In the second, the lab's
-# Adam seeds the rounding with the number of the step, so that all ranks draw the same numbers, as
-# [Ozkara et al. 2025](https://arxiv.org/abs/2502.20566) do. In the third, only the owner of a
-# tensor rounds it and sends the result, as with ZeRO (chapter 06).
+# Adam seeds the rounding of a tensor with the number of its steps and its place among the tensors,
+# so that all ranks draw the same numbers, as [Ozkara et al.
+# 2025](https://arxiv.org/abs/2502.20566) do. In the third, only the owner of a tensor rounds it and
+# sends the result, as with ZeRO (chapter 06).
 
 # %% [markdown]
 # ## 3 · Eight bits, by blocks
