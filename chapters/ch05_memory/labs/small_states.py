@@ -115,7 +115,9 @@ class SmallAdam(Optimizer):
     rounded       rounds a new weight before it is written, if the weights are bfloat16
     shared        whether chance in a step depends on the number of the step alone. Then replicas
                   with the same gradients stay equal, whatever else their ranks draw
-    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
+    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded, and no gradient is so
+                  large that its square is infinite in float32
+    Raises        ValueError for a group with an option that it does not know
     """
 
     def __init__(
@@ -124,6 +126,11 @@ class SmallAdam(Optimizer):
         super().__init__(parameters, {"lr": lr, "betas": betas})
         self.mean, self.square, self.rounded = mean, square, rounded
         self.shared, self.number = shared, 0
+
+    def add_param_group(self, group):
+        if others := set(group) - {"params", "lr", "betas"}:
+            raise ValueError(f"a group of SmallAdam has an lr and betas, but no {min(others)}")
+        super().add_param_group(group)
 
     @torch.no_grad()
     def step(self):

@@ -7,15 +7,24 @@ import collectives_twins
 import data_twins
 import function_twins
 import gradient_twins
+import optimizer_twins
 import pytest
+import store_twins
 from helpers import ROOT
 from selection import parametrize
 from twins import EQUAL, Excluded
 
 from pedagogy_lib import launch
 
-TWINS = [*collectives_twins.TWINS, *gradient_twins.TWINS]
-TWINS += [*accumulation_twins.TWINS, *data_twins.TWINS, *function_twins.TWINS]
+TWINS = [
+    *collectives_twins.TWINS,
+    *gradient_twins.TWINS,
+    *accumulation_twins.TWINS,
+    *data_twins.TWINS,
+    *function_twins.TWINS,
+    *optimizer_twins.TWINS,
+    *store_twins.TWINS,
+]
 LABS = sorted((ROOT / "chapters").glob("ch*/labs/*.py"))
 
 
