@@ -108,9 +108,9 @@ check("{{shares}}", shares)
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
 # write in place of the three dots. You need not read the rest of the file. `accumulate` gets
 #
-# * `model`, and `loss_fn(outputs, targets)`, which returns the mean loss over its samples;
-# * `micro_batches`, a list of `(inputs, targets)`. Their sizes may differ: the first dimension of
-#   `targets` is the number of samples.
+# * `model`, and `loss_fn(outputs, targets)`, the mean loss over its samples, all of which count;
+# * `micro_batches`, a list of `(inputs, targets)` of different sizes, none empty. The first
+#   dimension of `targets` is the number of samples.
 #
 # It leaves in `.grad` the gradient of the mean loss over **all** samples, and returns this mean
 # loss as a number. (A tensor without a graph passes, too.) It takes no optimizer step.

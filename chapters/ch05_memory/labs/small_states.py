@@ -125,6 +125,11 @@ class SmallAdam(Optimizer):
         self.mean, self.square, self.rounded = mean, square, rounded
         self.shared = shared
 
+    def add_param_group(self, group):
+        if others := set(group) - {"params", "lr", "betas"}:
+            raise ValueError(f"a group of SmallAdam has an lr and betas, but no {min(others)}")
+        super().add_param_group(group)
+
     @torch.no_grad()
     def step(self):
         listed = [(p, group) for group in self.param_groups for p in group["params"]]

@@ -38,6 +38,8 @@ class Net(nn.Module):
             self.register_buffer("shift", torch.randn(5), persistent=False)
         if condition == "sparse":
             self.letters = nn.Embedding(4, 5, sparse=True)
+        if condition == "transposed":
+            self.inner.weight = nn.Parameter(torch.randn(5, 5).t())
         if condition == "channels_last":
             self.image = nn.Conv2d(2, 5, 2).to(memory_format=torch.channels_last)
 
@@ -227,7 +229,7 @@ def prepare(kind, condition):
 NETS = dict.fromkeys(
     ("float64", "bfloat16", "float16", "autocast", "two dtypes", "frozen", "frozen in part", "tied",
      "unused", "without elements", "no dimension", "batch norm", "non-persistent buffer",
-     "channels_last", "dropout", "recomputed", "sparse"), EQUAL
+     "channels_last", "transposed", "dropout", "recomputed", "sparse"), EQUAL
 )  # fmt: skip
 RUNS = dict.fromkeys(
     ("unused on some ranks", "uneven", "a rank without samples", "two backwards",
