@@ -227,7 +227,7 @@ def test_dropout_masks_do_not_repeat_from_step_to_step():
 
 
 def step_with_ignored_targets(make, samples, shape):
-    targets = torch.zeros(samples, 8, dtype=torch.int64)
+    targets = torch.zeros(samples, 32, dtype=torch.int64)
     targets[0, 3] = -100
     make(shape).step(torch.zeros_like(targets), targets)
 

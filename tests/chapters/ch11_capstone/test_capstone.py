@@ -104,6 +104,15 @@ def test_addresses_have_to_be_exact():
         STATE.fill_with_addresses(CAPSTONE.whole_model(SMALL).bfloat16())
 
 
+def test_a_recipe_in_bfloat16_resumes_as_if_it_had_not_stopped(tmp_path):
+    recipe = Recipe(**vars(KINDS["stages and ZeRO"]) | {"half": True})
+    resumed = launch_on_cpu(STATE.train_and_resume, recipe, recipe, SMALL, TEXT, tmp_path,
+                            world_size=4, timeout=60)  # fmt: skip
+    straight = launch_on_cpu(losses_of, CAPSTONE, {"": recipe}, SMALL, batches(), world_size=4,
+                             timeout=60)  # fmt: skip
+    assert resumed.values[0] == pytest.approx(straight.values[0][""], rel=1e-12)
+
+
 def save_on_a_bad_disk(lab, chaos, folder):
     recipe = Recipe(dp=2)
     campaign = chaos.Campaign({2: recipe}, SMALL, TEXT, folder / "file" / "checkpoints", folder)
