@@ -70,6 +70,16 @@ def holds_in_some_round(succeeds, rounds=8) -> bool:
     return any(succeeds() for _ in range(rounds))
 
 
+def seconds_until_done(block) -> list[float]:
+    """How long after the first rank began a block each rank ended it (once each).
+
+    No rank's noise makes this shorter than what the block has to take; `block.seconds` of a rank
+    that began late can be.
+    """
+    first = min(start for ((start, _),) in block.spans)
+    return [end - first for ((_, end),) in block.spans]
+
+
 def family(pid) -> list[int]:
     """The process ids of all descendants of a process."""
     try:

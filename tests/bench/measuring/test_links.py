@@ -5,28 +5,28 @@ import time
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import holds_in_some_round, seconds_until_done
 
 from pedagogy_lib import LaunchError, launch, measure, plot_timeline, throttle
 
 SPEED = 5e6
 MESSAGE = 1_000_000  # bytes: 0.2 s
 SECONDS = MESSAGE / SPEED
-NEARLY = 0.9  # a receiver's clock may start a little after the sender's
 
 
 def message():
     return torch.full((MESSAGE // 4,), dist.get_rank() + 1.0)
 
 
-def time_step(step, world_size=2, latency=0.0, speed=SPEED):
-    """Seconds that each rank spends in `step`, on throttled links; and what it returns."""
+def time_step(step, world_size=2, latency=0.0):
+    """Seconds until each rank has done `step`, on throttled links; and what it returns."""
 
     def throttled():
-        with throttle(speed, latency), measure("it", memory=False):
+        with throttle(SPEED, latency), measure("it", memory=False):
             return step()
 
     run = launch(throttled, world_size=world_size, device="cpu")
-    return run["it"].seconds, run
+    return seconds_until_done(run["it"]), run.values
 
 
 def test_a_message_takes_its_time_on_both_sides():
@@ -35,10 +35,14 @@ def test_a_message_takes_its_time_on_both_sides():
         dist.send(x, 1) if dist.get_rank() == 0 else dist.recv(x, 0)
         return x[-1].item()
 
-    (sending, receiving), run = time_step(step, latency=0.1)
-    assert run.values == [1.0, 1.0]
-    assert SECONDS <= sending < SECONDS + 0.1
-    assert NEARLY * (SECONDS + 0.1) <= receiving < 2 * SECONDS + 0.1
+    def is_quick():
+        (sending, receiving), values = time_step(step, latency=0.1)
+        assert values == [1.0, 1.0]
+        assert sending >= SECONDS
+        assert receiving >= SECONDS + 0.1
+        return sending < SECONDS + 0.1 and receiving < 2 * SECONDS + 0.1
+
+    assert holds_in_some_round(is_quick)
 
 
 @pytest.mark.parametrize("batch", [False, True])
@@ -54,9 +58,13 @@ def test_both_directions_at_once(batch):
             request.wait()
         return received[0].item()
 
-    seconds, run = time_step(step)
-    assert run.values == [2.0, 1.0]
-    assert not [s for s in seconds if not NEARLY * SECONDS <= s < 2 * SECONDS]
+    def is_quick():
+        seconds, values = time_step(step)
+        assert values == [2.0, 1.0]
+        assert min(seconds) >= SECONDS
+        return max(seconds) < 2 * SECONDS
+
+    assert holds_in_some_round(is_quick)
 
 
 def test_one_link_carries_one_message_after_another():
@@ -68,10 +76,13 @@ def test_one_link_carries_one_message_after_another():
             for request in [dist.isend(x, peer) for peer in (1, 2, 3)]:
                 request.wait()
 
-    (sending, *receiving), _ = time_step(step, world_size=4)
-    assert sending >= 3 * SECONDS
-    assert not [(k, s) for k, s in enumerate(receiving) if not s >= NEARLY * (k + 1) * SECONDS]
-    assert receiving[0] < 2 * SECONDS
+    def is_quick():
+        (sending, *receiving), _ = time_step(step, world_size=4)
+        assert sending >= 3 * SECONDS
+        assert not [(k, s) for k, s in enumerate(receiving, 1) if not s >= k * SECONDS]
+        return receiving[0] < 2 * SECONDS
+
+    assert holds_in_some_round(is_quick)
 
 
 @pytest.mark.parametrize("anybody", [False, True])
@@ -84,10 +95,14 @@ def test_the_receivers_link_is_shared_too(anybody):
             dist.recv(x, None if anybody else peer)
         return sorted(x[0].item() for x in received)
 
-    (receiving, *sending), run = time_step(step, world_size=4)
-    assert run.values[0] == [2.0, 3.0, 4.0]
-    assert receiving >= NEARLY * 3 * SECONDS
-    assert not [s for s in sending if not SECONDS <= s < 3 * SECONDS]
+    def is_quick():
+        (receiving, *sending), values = time_step(step, world_size=4)
+        assert values[0] == [2.0, 3.0, 4.0]
+        assert receiving >= 3 * SECONDS
+        assert min(sending) >= SECONDS
+        return max(sending) < 3 * SECONDS
+
+    assert holds_in_some_round(is_quick)
 
 
 def test_computing_meanwhile_costs_nothing():
@@ -100,7 +115,7 @@ def test_computing_meanwhile_costs_nothing():
         request.wait()
         return early, time.perf_counter() - began < SECONDS / 2
 
-    assert time_step(step)[1].values == [(False, True)] * 2
+    assert holds_in_some_round(lambda: time_step(step)[1] == [(False, True)] * 2)
 
 
 def test_ranks_of_a_group():
@@ -116,7 +131,7 @@ def test_ranks_of_a_group():
 
     run = launch(step, world_size=3, device="cpu")
     assert run.values == [1.0, 2.0, 2.0]
-    assert run["it"].seconds[2] >= NEARLY * SECONDS
+    assert run["it"].spans[2][0][1] - run["it"].spans[1][0][0] >= SECONDS
 
 
 def test_the_wire_carries_not_a_byte_more():
@@ -178,21 +193,30 @@ def test_numbers_that_make_no_sense(numbers):
         launch(step, world_size=1)
 
 
-def test_between_nodes_a_link_of_its_own():
-    def step(peer_of):
+@pytest.mark.parametrize(
+    ("peers", "theory"),
+    [([1, 0, 3, 2], SECONDS), ([2, 3, 0, 1], 4 * SECONDS + 0.05)],
+    ids=["inside", "between"],
+)
+def test_between_nodes_a_link_of_its_own(peers, theory):
+    def step():
         x, received = message(), torch.zeros(MESSAGE // 4)
         with throttle(SPEED, node_size=2, between_nodes=(SPEED / 4, 0.05)), measure("it"):
-            peer = peer_of[dist.get_rank()]
+            peer = peers[dist.get_rank()]
             requests = [dist.isend(x, peer), dist.irecv(received, peer)]
             for request in requests:
                 request.wait()
 
-    for peers, theory in (([1, 0, 3, 2], SECONDS), ([2, 3, 0, 1], 4 * SECONDS + 0.05)):
-        run = launch(step, peers, world_size=4, device="cpu")
-        assert not [s for s in run["it"].seconds if not NEARLY * theory <= s < theory + SECONDS]
+    def is_quick():
+        run = launch(step, world_size=4, device="cpu")
         assert run["it"].links == (
             "links throttled to 5.00 MB/s inside of a node, 1.25 MB/s + 50.0 ms between nodes"
         )
+        seconds = seconds_until_done(run["it"])
+        assert min(seconds) >= theory
+        return max(seconds) < theory + SECONDS
+
+    assert holds_in_some_round(is_quick)
 
 
 @pytest.mark.parametrize(
