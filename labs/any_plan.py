@@ -13,7 +13,7 @@ from cost_model import FULL, Plan
 from language_model import draw_batch, standard_library
 from long_contexts import split_context, zigzag
 from memory import recompute_modules
-from meshes import Mesh
+from meshes import Mesh, refuse_ignored
 from pipeline_parallel import Pipeline, even_sizes, my_stages, parameters_of, sum_tied
 from schedules import one_f_one_b
 from tensor_parallel import parallelize, split_cross_entropy, whole
@@ -22,6 +22,7 @@ from three_dimensions import (
     adam,
     average_over_copies,
     ends_of,
+    share_of_copy,
     train,
     whole_model,
 )
@@ -97,7 +98,13 @@ class AnyPlan:
             self.tied = [at_end[k] for k in at_end if k == self.mesh.at["pp"]]
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank.
+
+        Raises  ValueError if the copies would get unequal shares, or if some targets are -100 where
+                there are several shares
+        """
+        refuse_ignored(targets, self.plan.dp * self.plan.cp)
+        self.zero_grad()
         parts = [self.in_parts(batch) for batch in (inputs, targets)]
         actions = list(one_f_one_b(self.pipeline.rank, self.pipeline.ranks, len(parts[0])))
         loss = self.pipeline.step(actions, *parts)
@@ -111,9 +118,13 @@ class AnyPlan:
             self.optimizer.zero_grad()
         return self.mean_of(loss)
 
+    def zero_grad(self):
+        """Forget the gradients, which a step that raised has left behind."""
+        (self.optimizer if self.zero is None else self.zero).zero_grad()
+
     def in_parts(self, batch) -> list[Tensor]:
         """Return this rank's micro-batches: the samples of its copy, at the places of its piece."""
-        share = batch.chunk(self.plan.dp)[self.mesh.at["dp"]][:, self.places[self.mesh.at["cp"]]]
+        share = share_of_copy(batch, self.mesh)[:, self.places[self.mesh.at["cp"]]]
         return list(share.split(self.plan.micro_batch))
 
     def mean_of(self, loss) -> float:

@@ -13,7 +13,6 @@ from collectives import all_gather_ring
 from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import now
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 IGNORED = -100  # a target that F.cross_entropy leaves out, such as a token of padding
 
@@ -80,6 +79,15 @@ def summed(x: Tensor, group=None) -> Tensor:
     return total
 
 
+def refuse_second_derivative():
+    """Raise RuntimeError in a backward that is to be differentiated itself."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "create_graph=True would make second derivatives that miss the other ranks' part: "
+            "differentiate once, without it"
+        )
+
+
 class Copy(torch.autograd.Function):
     """Exercise 7.2. The entry to the parallel region, where all ranks have `x`.
 
@@ -105,8 +113,7 @@ class AllReduce(torch.autograd.Function):
 
     Forward   the sum of all ranks' x, in a new tensor; each rank's x is one summand of it
     Backward  behind the sum all ranks compute the same, so each has the sum's gradient already; and
-              the derivative of a sum with respect to each summand is 1. It cannot be differentiated
-              once more: that would need the other ranks' numbers
+              the derivative of a sum with respect to each summand is 1
     total     total(x, group) returns the sum in a new tensor, as `summed` does (07g has another)
     Cost      forward an all-reduce of x.nbytes; backward nothing
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
@@ -117,8 +124,8 @@ class AllReduce(torch.autograd.Function):
         ...  # your code here
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, gradient):
+        refuse_second_derivative()
         ...  # your code here
 
 

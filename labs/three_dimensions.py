@@ -8,10 +8,11 @@ import contextlib
 from functools import partial
 from statistics import median
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from meshes import Mesh, groups_along, halves, my_group
+from meshes import Mesh, groups_along, halves, my_group, refuse_ignored
 from pipeline_parallel import Pipeline, my_stages, no_context, parameters_of, sum_tied
 from schedules import one_f_one_b
 from simple_ddp import now
@@ -65,8 +66,11 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
 
 
 def seed_of_mask(step, sample, module) -> int:
-    """Return a seed per step, sample and module, equal on all ranks: exercise 9.8."""
-    return (step * 2**20 + sample) * 2**10 + module
+    """Return a seed per step, sample and module, equal on all ranks: exercise 9.8.
+
+    It mixes the three numbers into 32 bits, because torch's generator on the CPU ignores the others
+    """
+    return int(np.random.SeedSequence((step, sample, module)).generate_state(1)[0])
 
 
 class SampleDropout:
@@ -171,7 +175,11 @@ class ThreeDimensions:
         average_over_copies(self.parameters, self.mesh)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """Return this rank's micro-batches. Raises ValueError if some of them would be empty."""
+        """Return this rank's micro-batches, of inputs or targets.
+
+        Raises  ValueError if some of them would be empty, or if targets of several copies are -100
+        """
+        refuse_ignored(batch, self.mesh.sizes["dp"])
         share = self.share_of_copy(batch, self.mesh)
         if len(share) < self.microbatches:
             raise ValueError(f"{len(share)} samples for {self.microbatches} micro-batches")

@@ -130,6 +130,13 @@ class ExpertLayer(nn.Module):
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
         self.register_buffer("bias", torch.zeros(n))
 
+    def _apply(self, convert, *args):
+        """Convert the layer, except for a bias that would have 16 bits: its steps are small."""
+        before, layer = self.bias, super()._apply(convert, *args)
+        if self.bias.dtype.itemsize < 4:
+            self.bias = before.to(self.bias.device)
+        return layer
+
     def forward(self, x):
         tokens = x.flatten(0, -2)
         self.scores = self.router(tokens)

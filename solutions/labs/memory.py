@@ -72,7 +72,8 @@ class LossScaler:
     row that were taken, the factor is doubled, and a new row begins. A refused step ends the row,
     too.
 
-    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
+    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients, of which
+            there is at least one, and factors from 2**-126 to 2**127
     Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
     """
 

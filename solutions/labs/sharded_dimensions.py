@@ -7,7 +7,7 @@ torchrun --nproc-per-node 4 labs/sharded_dimensions.py
 import torch
 import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
-from meshes import Mesh
+from meshes import Mesh, refuse_ignored
 from simple_ddp import start_equal
 from tensor_parallel import need_finite, parallelize, split_cross_entropy, whole
 from three_dimensions import (
@@ -35,6 +35,7 @@ class ZeroAndTensor:
 
     def step(self, inputs, targets) -> float:
         """Take a step with a batch, the same on all ranks; return the loss of this rank's copy."""
+        refuse_ignored(targets, self.mesh.sizes["dp"])
         inputs, targets = share_of_copy(inputs, self.mesh), share_of_copy(targets, self.mesh)
         loss = split_cross_entropy(self.model(inputs), targets, self.mesh["tp"])
         loss.backward()

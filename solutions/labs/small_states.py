@@ -124,16 +124,21 @@ class SmallAdam(Optimizer):
     ):
         super().__init__(parameters, {"lr": lr, "betas": betas})
         self.mean, self.square, self.rounded = mean, square, rounded
-        self.shared, self.number = shared, 0
+        self.shared = shared
+
+    def add_param_group(self, group):
+        if others := set(group) - {"params", "lr", "betas"}:
+            raise ValueError(f"a group of SmallAdam has an lr and betas, but no {min(others)}")
+        super().add_param_group(group)
 
     @torch.no_grad()
     def step(self):
-        self.number += 1
-        with draw_from(self.number) if self.shared else nullcontext():
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is not None:
-                        self.step_of(p, group["lr"], *group["betas"])
+        listed = [(p, group) for group in self.param_groups for p in group["params"]]
+        for place, (p, group) in enumerate(listed):
+            if p.grad is not None:
+                seed = 1_000_000 * self.state[p].get("step", 0) + place
+                with draw_from(seed) if self.shared else nullcontext():
+                    self.step_of(p, group["lr"], *group["betas"])
 
     def load_state_dict(self, state_dict):
         raise NotImplementedError(
