@@ -282,13 +282,11 @@ print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
 # With different masks, the ranks of a tp group compute with different activations. So their copies
 # of a norm get different gradients, and drift apart.
 #
-# Mend it. `seed_of_mask` gets the number of the step, the number of the sample in the whole batch,
-# and the number of the module whose output is masked: three whole numbers from 0 on, with at
-# most 1,000 steps, 1,000,000 samples and 1,000 modules. It returns a whole number from 0 to
-# $2^{63} - 1$. For equal arguments it is the same on every rank. If any of the three differs, so
-# does the mask. Torch's generator on the CPU takes only the lowest 32 bits of a seed, so these have
-# to differ; as there are more masks than such seeds, two pairs among the 25,000 masks of the check
-# may be alike by chance.
+# Mend it. `seed_of_mask` gets the number of the step, of the sample in the whole batch, and of the
+# module whose output is masked: from 0 on, at most 1,000 steps, 1,000,000 samples, 1,000 modules.
+# It returns a whole number from 0 to $2^{63} - 1$, the same on every rank. If any of the three
+# differs, so does the mask. Torch's CPU generator takes only the lowest 32 bits of a seed, so these
+# have to differ; two pairs among the check's 25,000 masks may be alike by chance.
 
 # %%
 def seed_of_mask(step, sample, module):

@@ -324,8 +324,7 @@ put_to_the_test(f"""
   times the seconds of the fastest plan without offload; ZeRO 2 alone
   {"fits, too" if ways["ZeRO 2"] else "does not fit"} (section 3)
 - Save every few iterations, such as every epoch | PyTorch slides | the epoch is no unit |
-  computed: 405B on 16,384 GPUs every {practices.describe_seconds(period)}; then {lost:.1%} is lost
-  (section 4)
+  405B on 16,384 GPUs: every {practices.describe_seconds(period)}; lost: {lost:.1%} (section 4)
 - Large micro-batches for intensity, small ones for the bubble | CS 229S | right, both | computed:
   best for GPT-2 XL is {best["GPT-2 XL"]}, for GPT-3 {best["GPT-3 175B"]} (section 5)
 - DDP with gradient accumulation, for flexible batches | web page | right, under no_sync | computed:
