@@ -40,7 +40,8 @@ def offload(parameters, ranks, link, host, backward) -> dict:
 def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
     """Find the fastest plan of dp alone, with this ZeRO stage and optimizer states on the CPUs.
 
-    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer"; and these waits
+    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer", and these waits;
+             or (None, {}) if nothing of it fits
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
@@ -48,6 +49,8 @@ def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
     plans = planned.possible
     these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
     of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
+    if np.isinf(of.min(initial=np.inf)):
+        return None, {}
     choice = planned.choice(int(np.argmin(of)))
     waits = offload(float(job.shape.parameters), contest.count, link, host,
                     last_backward(job, choice.plan))  # fmt: skip

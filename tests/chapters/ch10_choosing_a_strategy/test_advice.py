@@ -106,6 +106,13 @@ def test_offload_takes_from_memory_and_adds_to_the_optimizer():
     assert slower.seconds["total"] > ways["ZeRO 2, offloaded"].seconds["total"] + 5
 
 
+def test_offload_does_not_invent_a_plan_where_nothing_fits():
+    practices, advice = lab("practices"), lab("advice")
+    contest = advice.Contest("llama-3-405b", 8, "V100", 64)
+    assert practices.plan_offload(contest, 8e9, 150e9) == (None, {})
+    assert list(practices.four_ways(contest, 8e9, 150e9).values()) == [None] * 4
+
+
 def test_the_best_period_is_near_the_formula_of_young():
     practices = lab("practices")
     period, lost = practices.best_period(3, 11_000)
