@@ -183,7 +183,8 @@ layers_guess.compare(2, sum(not equal for _, equal in rows[1:]), kind="gradients
 # fewer samples to compare, and no factor mends that. Here another order of work does: compute all
 # outputs in parts, without activations, then the loss and its gradient with respect to the outputs,
 # and then forward and backward of one part after another. This is GradCache ([Gao et al.
-# 2021](https://arxiv.org/abs/2101.06983)), at the price of a second forward. It was not tried here.
+# 2021](https://arxiv.org/abs/2101.06983)), at the price of a second forward, which needs the random
+# state of the first if there is dropout. It was not tried here.
 
 # %% [markdown]
 # ## 3 · Tokens

@@ -170,8 +170,8 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # %% [markdown]
 # In turns, every link leaves a machine: two links leave each. So the same algorithm sends twice the
 # bytes, and by the formula it takes twice the time. `torchrun` numbers the ranks of a machine one
-# after another: `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of
-# ranks then crosses as rarely as possible.
+# after another: if all machines have equally many, `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE +
+# LOCAL_RANK`. A ring in the order of ranks then crosses as rarely as possible.
 
 # %% [markdown]
 # ## 3 · Two levels

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring, exchange
-from message_costs import there_and_back
+from message_costs import fastest_round, there_and_back
 
 # ---- Many small calls ------------------------------------------------------------------------
 
@@ -49,18 +49,26 @@ def read_cpu_usage() -> tuple[float, int]:
 def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
     """Time many calls of `way` with a small tensor, one after another, in nine rounds.
 
-    Returns  `totals`, the seconds of all rounds in their order; and `best`, the seconds of each
-             call in the round in which it was fastest
+    Returns  `totals`, the seconds of all rounds in their order; and `each`, the seconds of each
+             call, for each round
     """
     rounds = time_calls(way, torch.zeros(calls, elements))
-    best = [min(of_call) for of_call in zip(*(one["each"] for one in rounds))]
-    return {"totals": [one["total"] for one in rounds], "best": best}
+    return {"totals": [one["total"] for one in rounds], "each": [one["each"] for one in rounds]}
+
+
+def find_best(of_ranks) -> dict:
+    """Return `totals`, and `best`: each call's seconds in its best round, on the slowest rank.
+
+    of_ranks  the result of `small_calls` on each rank
+    """
+    each = [of_rank["each"] for of_rank in of_ranks]
+    return {"totals": of_ranks[0]["totals"], "best": fastest_round(each)}
 
 
 def rows_of_rounds(calls, of_call) -> list[list[str]]:
     """Return a row per number of ranks: the seconds of the model and of `small_calls`.
 
-    calls    {n: the result of `small_calls` on n ranks}
+    calls    {n: the result of `find_best` on n ranks}
     of_call  {n: seconds of one call according to the model}
     """
     rows = []

@@ -114,8 +114,8 @@ class SmallAdam(Optimizer):
 
     mean, square  keep the running means of the gradient and of its square
     rounded       rounds a new weight before it is written, if the weights are bfloat16
-    shared        whether chance in a step depends on the number of the step alone. Then replicas
-                  with the same gradients stay equal, whatever else their ranks draw
+    shared        whether chance depends only on a tensor's place and its number of steps. Then
+                  replicas with the same gradients stay equal, whatever else their ranks draw
     Equals        torch.optim.Adam(parameters, lr), if nothing is rounded; without checkpoints
     """
 
@@ -143,8 +143,7 @@ class SmallAdam(Optimizer):
     def load_state_dict(self, state_dict):
         raise NotImplementedError(
             "SmallAdam loads no checkpoint: torch's load_state_dict would convert its codes to the "
-            "dtype of the weights, and the number of the step, from which chance is drawn, is in "
-            "no state_dict"
+            "dtype of the weights"
         )
 
     def squares(self) -> Tensor:

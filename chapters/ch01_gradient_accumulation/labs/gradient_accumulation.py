@@ -32,7 +32,8 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     micro_batches  a list of (inputs, targets), none of them empty
     Returns        the mean loss over all samples, as a Python number
     Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward(), if samples
-                   do not depend on each other, as in BatchNorm, nor on chance, as in dropout
+                   do not depend on each other, as in BatchNorm, nor on chance, as in dropout; but
+                   in bfloat16, `.grad` rounds after each micro-batch
     Shapes         inputs: (samples, ...); targets: (samples, ...)
     Cost           one forward and one backward per micro-batch; the activations of one at a time
     """
@@ -43,7 +44,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     for inputs, targets in micro_batches:
         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
         loss.backward()
-        losses.append(loss.detach())
+        losses.append(loss.detach().double())  # in bfloat16, a long sum would stand still
     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
     ### END SOLUTION
 
@@ -58,7 +59,8 @@ def accumulate_tokens(model, micro_batches) -> float:
                    Targets that are PADDING do not count; a micro-batch may have no other targets
     Returns        the mean loss over all tokens that count, as a Python number
     Equals         zero_grad(), then F.cross_entropy(logits, targets, ignore_index=PADDING)
-                   .backward(), with the logits (n, vocabulary) and targets (n) of all micro-batches
+                   .backward(), with the logits (n, vocabulary) and targets (n) of all
+                   micro-batches; but in bfloat16, `.grad` rounds after each micro-batch
     Shapes         tokens, targets: (sentences, length); model(tokens): (sentences, length,
                    vocabulary)
     Cost           one forward and one backward per micro-batch; the activations of one at a time
@@ -72,7 +74,7 @@ def accumulate_tokens(model, micro_batches) -> float:
         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
         loss.backward()
-        losses.append(loss.detach())
+        losses.append(loss.detach().double())
     return float(sum(losses))
     ### END SOLUTION
 
@@ -88,7 +90,7 @@ def average_over_ranks(model, count):
     Where a parameter has no gradient, as on a rank without samples, zeros take its place.
 
     Equals  the gradients of the mean over the samples or tokens of all ranks, of which there is at
-            least one; a frozen parameter has none
+            least one; a frozen parameter has none, and one that no rank has used gets zeros
     Cost    per step, one all-reduce of a number and one per parameter, for all micro-batches
     """
     if not dist.is_initialized():
@@ -107,9 +109,10 @@ def average_over_ranks(model, count):
 def mean_over_ranks(value, count) -> float:
     """Average a number over the samples or tokens of all ranks, of which this one has `count`.
 
-    It travels on the default device. With NCCL, call torch.set_default_device before.
+    On a rank without samples, the number may be anything, as the mean of nothing is NaN. It travels
+    on the default device. With NCCL, call torch.set_default_device before.
     """
-    sums = torch.tensor([value * count, count], dtype=torch.float64)
+    sums = torch.tensor([value * count if count else 0, count], dtype=torch.float64)
     if dist.is_initialized():
         dist.all_reduce(sums)
     return (sums[0] / sums[1]).item()
@@ -221,10 +224,14 @@ def pad_sentences(some: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def shares_of_rank(length):
-    """Yield this rank's micro-batches for each step of one pass, as tensors of indices."""
+    """Yield this rank's micro-batches for each step of one pass, as tensors of indices.
+
+    A last batch may have fewer samples than there are ranks. Some ranks then have no micro-batch.
+    """
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     for batch in torch.randperm(length).split(BATCH):
-        yield batch[rank::world_size].split(MICRO_BATCH)
+        share = batch[rank::world_size]
+        yield share.split(MICRO_BATCH) if len(share) else ()
 
 
 def train_classifier(data, passes=10):

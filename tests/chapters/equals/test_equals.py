@@ -8,7 +8,9 @@ import data_twins
 import function_twins
 import gradient_twins
 import norm_twins
+import optimizer_twins
 import pytest
+import store_twins
 import tensor_parallel_twins
 import vocabulary_twins
 from helpers import ROOT
@@ -17,9 +19,10 @@ from twins import EQUAL, Excluded
 
 from pedagogy_lib import launch
 
-TWINS = [*collectives_twins.TWINS, *gradient_twins.TWINS]
-TWINS += [*accumulation_twins.TWINS, *data_twins.TWINS, *function_twins.TWINS]
-TWINS += [*norm_twins.TWINS, *tensor_parallel_twins.TWINS, *vocabulary_twins.TWINS]
+FILES = (collectives_twins, gradient_twins, accumulation_twins, data_twins, function_twins,
+         norm_twins, optimizer_twins, store_twins, tensor_parallel_twins,
+         vocabulary_twins)  # fmt: skip
+TWINS = [twin for file in FILES for twin in file.TWINS]
 LABS = sorted((ROOT / "chapters").glob("ch*/labs/*.py"))
 
 

@@ -62,7 +62,7 @@ def compare(ours, theirs, exact=None) -> str:
     wanted = theirs()
     try:
         found = ours()
-    except (ValueError, RuntimeError, TypeError, LookupError) as error:
+    except (ValueError, RuntimeError, TypeError, LookupError, OSError) as error:
         return f"{type(error).__name__}: {error}"
     if exact is None:
         return EQUAL if agree(found, wanted, is_close) else f"differs: {found}, {wanted}"[:400]
