@@ -235,6 +235,9 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
     try:
         if place.exists():
             need_readable(place)  # and so damaged; what cannot be read may be whole
+        for path in unfinished.iterdir():  # what a save that was killed has left there
+            if path.name not in files:
+                path.unlink()
         write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
         shutil.rmtree(place, ignore_errors=True)
         os.replace(unfinished, place)
@@ -289,6 +292,12 @@ def newest_whole(folder) -> Path | None:
     return None
 
 
+def list_files(checkpoint: Path) -> list[Path]:
+    """Return the files of a whole checkpoint, in the order of the ranks that saved them."""
+    names = json.loads((checkpoint / LIST).read_text())["files"]
+    return [checkpoint / f"rank-{rank}.pt" for rank in range(len(names))]
+
+
 def need_readable(checkpoint: Path):
     """Raise the error of a disk that cannot read a file: the file need not be damaged."""
     for path in checkpoint.iterdir():
@@ -332,7 +341,7 @@ def load_newest(folder, group=None) -> dict | None:
     found = find_newest(folder, group)
     if found is None:
         return None
-    files = json.loads((found / LIST).read_text())["files"]
+    files = list_files(found)
     if len(files) != n:
         raise ValueError(
             f"{found} was saved by {len(files)} ranks, and these are {n}: the states of random "
@@ -351,7 +360,8 @@ class InBackground:
     saved, so that training waits for a copy in memory but not for the disk. Saves run one after
     another: while the previous one is still running, `begin` waits for its end.
 
-    save   called with the copy, in a thread; it may raise
+    save   called with the copy, in a thread; what it returns is lost if nobody waits for it, so
+           let it raise what went wrong
     """
 
     def __init__(self, save):

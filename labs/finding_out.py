@@ -282,6 +282,10 @@ def stragglers(seconds: list[list[float]], times=1.5) -> list[int]:
 # ---- Wrong numbers --------------------------------------------------------------------------
 
 
+class Disputed(RuntimeError):
+    """Two ranks disagree about a batch, and nobody knows which of them has computed it wrongly."""
+
+
 def checksum(tensors) -> int:
     """Return a checksum of all bits that fits into an int64; if one bit changes, it changes."""
     digest = hashlib.sha256()
@@ -311,7 +315,8 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
 
     gradients_of  takes a rank and computes, in this process, the gradients of that rank's batch: a
                   list of tensors, the same to the last bit wherever they are computed correctly
-    group         of three ranks or more, of which at most one computes wrongly
+    group         of three ranks or more, of which at most one computes wrongly, and that each time
+    Raises        Disputed if a rank is wrong only once, because two may be it. (Yours need not.)
     Cost          each batch is computed twice, and an all-gather of 16 bytes from each rank
     """
     ...  # your code here

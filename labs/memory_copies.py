@@ -172,8 +172,7 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
                     continue
                 with talking():
                     restored = restore(training, copies)
-                    if restored is None:  # so that ranks can go back to the very beginning, too
-                        copies.exchange(0, training.state())
+                    copies.exchange(training.steps, training.state())  # new ranks hold nothing yet
                 went_on += [restored] * (restored is not None)
             elif training.steps < steps:
                 is_to_meet = bool(step(training, copies))

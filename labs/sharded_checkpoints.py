@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from checkpoints import load_newest, newest_whole, save
+from checkpoints import list_files, load_newest, newest_whole, save
 from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import my_pipeline, parameters_of
@@ -208,8 +208,7 @@ def load_from_others(training: ParallelTraining, checkpoint: Path) -> str:
 
     Returns  what is not restored, because it belongs to ranks of another number; "" if nothing
     """
-    files = sorted(checkpoint.glob("rank-*.pt"), key=lambda path: int(path.stem[5:]))
-    states = [torch.load(path, mmap=True) for path in files]  # reads only what is used
+    states = [torch.load(path, mmap=True) for path in list_files(checkpoint)]  # reads what is used
     way, rank, n = training.way, dist.get_rank(), dist.get_world_size()
     way.optimizer.load_state_dict(states[0]["optimizer"])  # settings, steps; moments follow
     training.steps = states[0]["steps"]

@@ -366,7 +366,7 @@ except RuntimeError as error:
 # %% [markdown]
 # > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's [page of AMP
 # > examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
-# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler. But a
+# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler. But
 # > `.grad` in bfloat16 loses small parts of a long sum, so accumulate in float32 (part 05b).
 
 # %% [markdown]

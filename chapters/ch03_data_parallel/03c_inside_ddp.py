@@ -288,12 +288,15 @@ print(*trained.values[0], sep="\n")
 #
 # A short version has no buckets: a hook averages each gradient. `average_in_backward(model)` is
 # called once, before the first backward. It changes no weights, and no backward does. From then on:
-#
+
+# %% [markdown]
 # * A backward adds the *mean over the ranks* of its gradients to `.grad`. With gradients of 2 and 4
 #   on two ranks, `.grad` is 3. After the same backward again, without clearing, it is 6.
 # * Each gradient is sent once. Its all-reduce begins as soon as it is there. When `backward()`
 #   returns, all is done.
 # * Parameters may be frozen, the same ones on all ranks. They stay frozen.
+#
+# All ranks use the same layers in the same order; otherwise only buckets in a fixed order match.
 #
 # Run the cell: it shows one weight and its gradient on two ranks, which here have different
 # weights. Find the bugs.
@@ -302,8 +305,8 @@ print(*trained.values[0], sep="\n")
 def average_in_backward(model):
     def average(parameter):
         ### BEGIN SOLUTION
-        dist.all_reduce(parameter.grad)
         parameter.grad /= dist.get_world_size()
+        dist.all_reduce(parameter.grad)
         ### IT WAS
         # dist.all_reduce(parameter.data)
         # parameter.data /= dist.get_world_size()

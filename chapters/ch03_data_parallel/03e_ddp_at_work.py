@@ -169,9 +169,11 @@ print("with find_unused_parameters=True, .grad of the unused layer is None:", fo
 # ranks tell each other which parameters they have used. That is one more all-reduce. Are the same
 # parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once.
 #
-# Gradients are not all that travels. In each forward DDP also sends the buffers of rank 0 to all
-# others (part 03: tensors that are not trained, such as BatchNorm's running mean).
-#
+# Gradients are not all that travels. In a forward, DDP also sends the buffers of rank 0 to all
+# others (part 03: tensors that are not trained, such as BatchNorm's running mean). Under `no_sync`
+# it does so only in the first forward after gradients were sent.
+
+# %% [markdown]
 # Eight linear layers of width 512 have a BatchNorm after each. Its buffers are a mean and a
 # variance for each feature, and a counter of 8 bytes. How many kilobytes does rank 0 send in a
 # forward, to one rank?
@@ -350,7 +352,7 @@ surprises = f"""
   table, compared round by round) | measured: nothing about the default; on GPUs, too, the best size
   depends on model and links, as DDP's paper measures (arXiv 2006.15704)
 - [C065] Sending gradients is the only communication of DDP in a batch | web note, “Conclusion” |
-  {"imprecise" if buffers > 1 else "right here"} | buffers go in each forward: {buffers:.1f} kB
+  {"imprecise" if buffers > 1 else "right here"} | buffers go in a forward: {buffers:.1f} kB
   with 8 BatchNorm layers (section 3, table). With find_unused_parameters a rank sends {more:,}
   bytes more (of the same run, counted in this section) | measured: over Gloo; DDP sends buffers
   over NCCL, too (its documentation)

@@ -411,7 +411,8 @@ def train_and_save(checkpoints, place, data, in_background, megabytes):
     group = dist.new_group(backend="gloo")
 
     def write(state):
-        return checkpoints.save(place, state["at"], state, group=group)
+        if problem := checkpoints.save(place, state["at"], state, group=group):
+            raise OSError(problem)  # what a thread returns goes unread, if nobody waits for it
 
     saving = checkpoints.InBackground(write)
     for _ in range(3):
@@ -420,10 +421,7 @@ def train_and_save(checkpoints, place, data, in_background, megabytes):
                 training.step()
         state = {"at": training.steps, "all": training.state_dict(), "ballast": ballast}
         with measure("save", memory=False):
-            if in_background:
-                saving.begin(state)
-            else:
-                write(state)
+            (saving.begin if in_background else write)(state)
     with measure("wait", memory=False):
         saving.wait()
 

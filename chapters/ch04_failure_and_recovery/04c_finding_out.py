@@ -126,8 +126,9 @@ for what in ("killed", "stopped"):
         print(f"{what} | rank {rank}: {error.split('] ', 1)[-1].split('. ')[0]}")
 
 # %% [markdown]
-# Nobody names rank 2. Each rank tells of its own neighbour only, and with a timeout all ranks tell
-# the same: they have waited. The guilty one is the rank that says **nothing**.
+# Nobody names rank 2. Each rank tells of its own neighbour only: that it has closed its connection,
+# perhaps because it gave up itself, or that nothing came from it. The guilty one is the rank that
+# says **nothing**.
 #
 # How long is the timeout, if nobody sets it?
 
@@ -396,7 +397,7 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 #
 # What finds this is computing it again, on *another* rank: a faulty core may make the same mistake
 # each time. If each rank also computes the batch of the next rank, every batch is computed twice.
-# A rank that computes wrongly disagrees with both of its neighbours.
+# A rank that always computes wrongly disagrees with both of its neighbours.
 
 # %% [markdown]
 # ### Exercise {{wrong_by_recomputing}} · Detect a rank that computes wrongly
@@ -407,14 +408,15 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # they are the same to the last bit. Call it once for this rank, and once for the next one. The next
 # of the last rank is rank 0.
 #
-# There are three ranks or more, and at most one of them computes wrongly. Return this rank, or
-# `None` if there is none, on all ranks the same. Ranks are numbered within the group. No rank may
-# send more than 4,000 bytes.
+# There are three ranks or more, and at most one of them computes wrongly, each time. Return this
+# rank, or `None` if there is none, on all ranks the same. Ranks are numbered within the group. No
+# rank may send more than 4,000 bytes.
 
 # %% [markdown]
 # For example, on four ranks: batch 0 is computed by ranks 0 and 3, batch 1 by ranks 1 and 0, batch
 # 2 by ranks 2 and 1, batch 3 by ranks 3 and 2. If there is disagreement about batches 2 and 3, it
-# is rank 2 that computes wrongly.
+# is rank 2 that computes wrongly. Disagreement about batch 2 alone comes from rank 1 or rank 2, if
+# one was wrong only once. The course's solution then raises an error: take the step again.
 
 # %%
 check("{{wrong_by_recomputing}}")

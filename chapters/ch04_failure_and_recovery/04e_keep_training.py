@@ -229,11 +229,12 @@ def talking():
         raise keeping.Lost(str(error)) from None
 
 # %% [markdown]
-# If communication fails inside `talking()`, another rank is the cause. `talking()` raises `Lost`,
+# If communication fails inside `talking()`, another rank is taken for the cause. It raises `Lost`,
 # and a meeting follows. (Gloo's errors are plain RuntimeErrors: only their texts tell them from
-# others.) Every other error is a mistake in the program, for example a product of tensors whose
-# shapes do not fit. It would come again after each meeting. So it has to end the training, with its
-# message:
+# others. A program whose ranks sum tensors of different sizes can fail there, too. Look for that
+# with `TORCH_DISTRIBUTED_DEBUG=DETAIL`, part 03m, before you train.) Every other error is a mistake
+# in the program, for example a product of tensors whose shapes do not fit. It would come again
+# after each meeting. So it has to end the training, with its message:
 
 # %%
 def train_wrongly(keeping, place, data):

@@ -215,12 +215,11 @@ Table(["after", "what", "on rank", "in step"],
 # * The **store** never fails here, and every rank reaches it. On a cluster it is a service on
 #   machines of its own, which agree among themselves by a protocol such as Raft.
 # * After a **power cut** all wait until every rank is back: one machine that stays away stops all.
-# * The **rank that computes wrongly** is one at a time. Two that are wrong in the same way are
-#   believed.
+# * The **rank that computes wrongly** is one at a time, and always wrong. Two that are wrong alike
+#   are believed. If one is wrong once, the course's solution repeats the step.
 # * Everything is **data parallel**: whoever is left has the whole state. With shards, copies of
 #   part [04f](04f_copies_and_local_steps.ipynb) are needed, or a checkpoint.
-# * Computing everything twice costs half of the cluster. Part [04c](04c_finding_out.ipynb) says how
-#   to do it now and then.
+# * Computing twice costs half of the cluster. Part [04c](04c_finding_out.ipynb) does it rarely.
 
 # %% [markdown]
 # ## Put to the test

@@ -53,7 +53,8 @@ def average_gradients(model, group=None) -> None:
 
     Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
     Equals  the `.grad` of DistributedDataParallel(..., find_unused_parameters=True), except that
-            zeros are as good as None where no rank has a gradient
+            zeros may take the place of None where no rank has a gradient; AdamW's weight decay
+            then shrinks such a parameter
     Cost    one all-reduce per parameter; each rank sends 2(n-1)/n of their bytes
     """
     ### BEGIN SOLUTION
@@ -61,8 +62,8 @@ def average_gradients(model, group=None) -> None:
         if parameter.requires_grad:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+            parameter.grad /= dist.get_world_size(group)  # first: a sum in float16 may overflow
             dist.all_reduce(parameter.grad, group=group)
-            parameter.grad /= dist.get_world_size(group)
     ### END SOLUTION
 
 
@@ -82,8 +83,8 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
     Return three numbers of seconds. The second is a backward without communication, which
     `ddp.no_sync()` switches off if the forward is under it, too. The third is a backward with
     communication minus the second number. That is the *exposed* communication: the time in which
-    the rank only waits, for messages or for a slower rank. Return it even if it is negative. Read
-    the clock with `now()`.
+    the rank waits, for messages or for a slower rank, and what DDP's hooks compute. Return it even
+    if it is negative. Read the clock with `now()`.
 
     Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
     ddp      a model in DistributedDataParallel

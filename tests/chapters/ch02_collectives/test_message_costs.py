@@ -60,6 +60,13 @@ def test_a_half_alone_goes_there_and_back():
     assert run.values == [[10.0, 11.0], [0.0, 1.0]]
 
 
+def test_a_call_takes_as_long_as_on_its_slowest_rank():
+    late = {"totals": [3.0, 3.0], "each": [[1.0, 0.1], [2.0, 0.2]]}  # finds messages there already
+    early = {"totals": [9.0, 8.0], "each": [[5.0, 4.0], [6.0, 2.0]]}
+    found = load_solved_lab("call_costs").find_best([late, early])
+    assert found == {"totals": [3.0, 3.0], "best": [5.0, 2.0]}
+
+
 @pytest.mark.parametrize(("others", "words"), [
     ((1.9, 2.2), "are not free"), ((1.0, 1.1), "cost little here"), ((1.0, 2.0), "not decided")
 ])  # fmt: skip

@@ -159,3 +159,22 @@ def test_a_checksum_changes_with_each_bit():
 def test_the_guilty_one_has_entered_the_fewest_collectives():
     assert FINDING.furthest_behind({0: 41, 1: 41, 2: 40, 3: 41}) == [2]
     assert FINDING.furthest_behind({0: 41, 1: 41}) == []
+
+
+def recompute_with_a_slip(rank, batch):
+    """Rank `rank` is wrong once, when it computes the gradients of this batch."""
+
+    def gradients_of(k):
+        slips = (dist.get_rank(), k) == (rank, batch)
+        return [torch.full((5,), k + float(slips))]
+
+    try:
+        return FINDING.wrong_by_recomputing(gradients_of)
+    except FINDING.Disputed as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_a_rank_that_is_wrong_once_is_not_taken_for_all_right(batch):
+    told = launch_on_cpu(recompute_with_a_slip, 2, batch, world_size=4).values
+    assert told == [f"two ranks disagree about batch {batch}: compute it again"] * 4

@@ -110,6 +110,12 @@ def test_one_half_is_killed_at_once(tmp_path, half, where):
     ]
 
 
+def test_a_new_rank_s_keeper_may_be_killed_before_the_next_step_ends(tmp_path):
+    run = run_of(tmp_path, 4, 2, [Fault(1, "before", 4), Fault(3, "after", 4)])
+    need_right(run)
+    assert [lost.rank for lost in run.lost] == [1, 3]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("where", ["in", "updated", "exchange"])

@@ -195,6 +195,14 @@ def save_zero(text, folder):
     return sums_of(training.state_dict())
 
 
+def leave_a_shard(text, folder):
+    """A save of four ranks is killed before it is finished."""
+    training = SHARDED.ParallelTraining("ZeRO-3", text, torch.float64)
+    left = folder / CHECKPOINTS.UNFINISHED / f"rank-{dist.get_rank()}.pt"
+    left.parent.mkdir(exist_ok=True)
+    torch.save(training.state_dict(), left)
+
+
 def go_on_from_others(text, folder):
     training = SHARDED.ParallelTraining("ZeRO-3", text, torch.float64)
     missing = SHARDED.load_from_others(training, CHECKPOINTS.newest_whole(folder))
@@ -209,3 +217,14 @@ def test_shards_are_read_with_generators_by_as_many_ranks_and_others_are_told(te
     assert read == [("", sums) for sums in saved]
     fewer = launch(go_on_from_others, text, tmp_path, world_size=2, device="cpu").values
     assert [missing for missing, _ in fewer] == ["random generators"] * 2
+
+
+def test_shards_that_a_killed_save_of_more_ranks_has_left_are_not_read(text, tmp_path):
+    launch(leave_a_shard, text, tmp_path, world_size=4, device="cpu")
+    saved = launch(save_zero, text, tmp_path, world_size=3, device="cpu").values
+    (checkpoint,) = tmp_path.iterdir()
+    listed = ["files.json", *(f"rank-{rank}.pt" for rank in range(3))]
+    assert sorted(path.name for path in checkpoint.iterdir()) == listed
+    (checkpoint / "rank-3.pt").write_bytes(b"of an older course")
+    read = launch(go_on_from_others, text, tmp_path, world_size=3, device="cpu").values
+    assert read == [("", sums) for sums in saved]
