@@ -104,7 +104,9 @@ class SmallAdam(Optimizer):
     rounded       rounds a new weight before it is written, if the weights are bfloat16
     shared        whether chance depends only on a tensor's place and its number of steps. Then
                   replicas with the same gradients stay equal, whatever else their ranks draw
-    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded; without checkpoints
+    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded, and no gradient is so
+                  large that its square is infinite in float32; without checkpoints
+    Raises        ValueError for a group with an option that it does not know
     """
 
     def __init__(

@@ -42,7 +42,8 @@ def make_chunks(condition):
     """Return a list with a tensor for each rank."""
     n = len(members(condition))
     uneven = condition == "uneven"
-    return [make_tensor(condition, LENGTH + uneven * k) + k for k in range(n)]
+    chunks = [make_tensor(condition, LENGTH + uneven * k) + k for k in range(n)]
+    return [*chunks[:-1], chunks[-1].half(), chunks[-1]] if condition == "two dtypes" else chunks
 
 
 def members(condition) -> list[int]:
@@ -162,7 +163,7 @@ TWINS = [
          pair(RINGS.all_gather_ring, gather, make_chunks, whole)),
     Twin("collectives.all_to_all", LISTS,
          pair(exchange(RINGS.all_to_all), exchange(exchange_by_torch), make_chunks, whole)),
-    Twin("collectives.all_reduce_buckets", LISTS,
+    Twin("collectives.all_reduce_buckets", LISTS | {"two dtypes": "several dtypes"},
          pair(lambda x, g: RINGS.all_reduce_buckets(x, 100, g),
               lambda x, g: [dist.all_reduce(one, group=g) for one in x], make_chunks, whole)),
     Twin("halving_doubling.all_reduce_halving_doubling", SUMS,

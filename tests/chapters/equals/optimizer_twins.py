@@ -178,7 +178,7 @@ TWINS = [
     Twin("small_states.SmallAdam",
          PARAMETERS | dict.fromkeys(("float64", "complex64"), Excluded("computes in float32"))
          | {"of an infinite square": Excluded("no gradient is so large"), "sparse": "Sparse",
-            "another option": "weight_decay"},
+            "another option": "weight_decay", "saved and loaded": "loads no checkpoint"},
          prepare_adam, sizes=(1,)),
     Twin("memory.LossScaler",
          PARAMETERS | dict.fromkeys((*SCALES, *OVERFLOWS), EQUAL)
