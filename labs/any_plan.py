@@ -109,7 +109,8 @@ class AnyPlan:
         actions = list(one_f_one_b(self.pipeline.rank, self.pipeline.ranks, len(parts[0])))
         loss = self.pipeline.step(actions, *parts)
         for weight in self.tied:
-            sum_tied(weight, self.ends)
+            if weight.requires_grad:
+                sum_tied(weight, self.ends)
         if self.zero is not None:
             self.zero.step()
         else:

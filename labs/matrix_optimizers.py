@@ -27,7 +27,7 @@ def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
     Source  Jordan 2024, https://kellerjordan.github.io/posts/muon
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix / matrix.norm()  # now no singular value is above 1
+    x = matrix / (matrix.norm() + 1e-7)  # now no singular value is above 1; zeros stay zeros
     for _ in range(rounds):
         square = x @ x.T
         x = a * x + (b * square + c * square @ square) @ x

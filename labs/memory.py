@@ -24,7 +24,8 @@ class MixedPrecision:
     optimizer steps on the masters. `step()` gives the gradients to the masters in float32, lets the
     optimizer step, and rounds the masters into the parameters. Afterwards all gradients are None,
     those of the parameters and those of the masters. A parameter without a gradient stays as it is.
-    If something else has changed a parameter since, such as load_state_dict, its master follows.
+    If something else has changed a parameter since, its master follows, except where the parameter
+    is still the rounded master. So make a new MixedPrecision after load_state_dict.
 
     parameters      those of the model, in bfloat16 (or float16); frozen ones have no master, so a
                     parameter that is to be trained later needs a new MixedPrecision

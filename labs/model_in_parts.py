@@ -56,7 +56,11 @@ def recompute_with_streams(function, x, randomness):
     """Checkpoint function(x); its recomputation draws the same numbers from both random streams.
 
     torch.utils.checkpoint restores the common stream, but it does not know `randomness`.
+
+    Raises  RuntimeError inside of `with randomness`, which keeps its stream elsewhere meanwhile
     """
+    if randomness.outside:
+        raise RuntimeError("recompute_with_streams has to be called outside of `with randomness`")
     begin, is_first = randomness.state, [True]
 
     def run(x):

@@ -242,7 +242,8 @@ def split_cross_entropy(
     vocabulary  the number of tokens over all ranks
     Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
-    Equals   F.cross_entropy of all logits; targets of -100 are left out, before the solution
+    Equals   F.cross_entropy of all logits, in float32 at least; logits of 16 bits are widened, and
+             targets of -100 left out, before the solution
     Cost     forward: all-reduces of at most three numbers per target; backward: nothing
     Raises   ValueError if this rank's logits are not its part of the vocabulary; IndexError on
              every rank if a target is not in the vocabulary
@@ -258,6 +259,7 @@ def split_cross_entropy(
     if not counts.all():
         logits, targets = logits[counts], targets[counts]
     refuse_unknown(targets, vocabulary)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     ...  # your code here
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
-from meshes import my_group
+from meshes import my_group, refuse_ignored
 from operator_shardings import FEATURES, SAMPLES, SHARDINGS, WHOLE, Cluster, Job, Link, mlp
 from pipeline_parallel import Pipeline, Stage, parameters_of, tag_of
 from plan_space import pieces, places_of
@@ -216,7 +216,12 @@ class UnevenStages:
         """Take a step with a batch, the same on all ranks; return its loss on the last stage.
 
         Each rank of that stage returns its part of the loss, and all other ranks 0.
+
+        Raises  ValueError if the batch has another number of samples, or if some targets are -100
         """
+        if len(inputs) != self.rows * self.microbatches:
+            raise ValueError(f"{len(inputs)} samples, not {self.rows} × {self.microbatches}")
+        refuse_ignored(targets, dist.get_world_size() * self.microbatches)
         self.optimizer.zero_grad()
         loss = self.pipeline.step(self.actions, self.in_parts(inputs), self.in_parts(targets))
         self.sum_gradients()

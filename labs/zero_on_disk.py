@@ -17,7 +17,7 @@ from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
 from torch import Tensor, nn
-from zero import Zero3, whole
+from zero import Zero3, drop_gathered, whole
 
 # ---- Offloading -----------------------------------------------------------------------------
 #
@@ -51,7 +51,7 @@ class DiskOffloadOptimizer:
     @torch.no_grad()
     def __init__(self, parameters, make_optimizer, folder, dtype=None):
         self.parameters, self.folder = list(parameters), Path(folder)
-        need_one_by_one(make_optimizer)
+        need_one_by_one(make_optimizer([nn.Parameter(torch.zeros(1))]))
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
             nn.Parameter(
@@ -84,12 +84,12 @@ class DiskOffloadOptimizer:
             p.grad = None
 
 
-def need_one_by_one(make_optimizer):
-    kind = getattr(make_optimizer, "func", make_optimizer)  # the class inside a partial
-    if getattr(kind, "takes_all", False):
+def need_one_by_one(optimizer):
+    if getattr(optimizer, "takes_all", False):
+        kind = type(optimizer).__name__
         raise ValueError(
-            f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
-            f"them at once: put {kind.__name__} around Offloaded"
+            f"DiskOffloadOptimizer makes an optimizer for each parameter, but {kind} needs all of "
+            f"them at once: put {kind} around DiskOffloadOptimizer"
         )
 
 
@@ -184,7 +184,11 @@ def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
 
 
 def make_state(engine) -> None:
-    """Make the optimizer create its state, in a step that is overwritten afterwards."""
+    """Make the optimizer create its state, in a step that is overwritten afterwards.
+
+    What was gathered ahead of time is dropped, because it soon is out of date.
+    """
+    drop_gathered(engine)
     for unit in engine.units.values():
         unit.shard.grad = torch.zeros_like(unit.shard)
     engine.optimizer.step()
@@ -238,7 +242,10 @@ def save(engine, folder) -> None:
 
 @torch.no_grad()
 def load(engine, folder) -> None:
-    """Read a checkpoint into an engine of the same model and units, on any number of ranks."""
+    """Read a checkpoint into an engine of the same model and units, on any number of ranks.
+
+    It takes a step, which may change the factor of a LossScaler: restore that one afterwards.
+    """
     import torch.distributed.checkpoint as dcp
 
     make_state(engine)

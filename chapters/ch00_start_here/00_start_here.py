@@ -515,7 +515,7 @@ problems = examine()
 # | [05e · A large vocabulary][05e] | What do logits cost? |
 # | [05f · Computed twice][05f] | What if activations are computed again? |
 # | [05g · What fits][05g] | Which model fits on which GPUs? |
-# | [05h · Optimizers for matrices][05h] | Can half of a matrix take its step alone? |
+# | [05h · Optimizers for matrices][05h] | Can each rank update its part of a matrix? |
 # | [06 · ZeRO][06] | How does each rank update only a part? |
 # | [06b · Whole tensors][06b] | What if a rank owns whole tensors? |
 # | [06c · Gradients in parts][06c] | Who needs a whole gradient? |

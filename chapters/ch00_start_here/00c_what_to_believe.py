@@ -247,8 +247,6 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 # What carries over from your laptop to a cluster?
 #
 # * **Results**: the same algorithm in the same precision gives the same numbers, up to rounding.
-#   (On GPUs a product of float32 is computed in TF32, with fewer digits, if a program allows it:
-#   05b.)
 # * **Your own algorithms**: the messages that *you* write, who waits for whom, the steps of a
 #   schedule.
 # * **Not** what a library does inside. In part 02d Gloo's reduce-scatter sends twice what it needs.

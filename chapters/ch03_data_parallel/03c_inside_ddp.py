@@ -305,8 +305,8 @@ print(*trained.values[0], sep="\n")
 def average_in_backward(model):
     def average(parameter):
         ### BEGIN SOLUTION
-        parameter.grad /= dist.get_world_size()
         dist.all_reduce(parameter.grad)
+        parameter.grad /= dist.get_world_size()
         ### IT WAS
         # dist.all_reduce(parameter.data)
         # parameter.data /= dist.get_world_size()

@@ -3,9 +3,10 @@
 #
 # **A job on a cluster stands still, and all you have is a terminal.** In this course a launch ends
 # after its timeout, and names the line on which each rank waits. A cluster does not do that for
-# you. But PyTorch has tools for it. Here three ranks make three mistakes. Which ranks, is drawn by
-# chance. You see what a cluster would show you, and look for the guilty rank with each tool. At the
-# end you write the last tool yourself: a function that reads the recorded calls of all ranks.
+# you. But PyTorch has tools for it. Here three ranks make three mistakes, and the guilty ones are
+# drawn at random. You see what a cluster would show you, and look for the guilty rank with each
+# tool. At the end you write the last tool yourself: a function that reads the recorded calls of all
+# ranks.
 
 # %% [markdown]
 # ![Three tables of coloured squares, four ranks in rows and calls in columns: in each, one rank has

@@ -354,8 +354,8 @@ Table(["numbers", "bits", "output", "gradient of the input", "gradient of the we
 # own. Numbers of 4 bits have hardly any range, so with them blocks matter most.
 #
 # In large models some features are far larger than others. One scale for a tensor is sensitive to
-# them, according to the report of [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3.2), so its
-# blocks have 128 numbers.
+# them, according to the report of [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3.2). So it
+# has a scale for each 128 activations of a token, and for each 128 × 128 weights.
 
 # %% [markdown]
 # **On GPUs.** An H100's [data sheet](https://www.nvidia.com/en-us/data-center/h100/) gives 8 bits

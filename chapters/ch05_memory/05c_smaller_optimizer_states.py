@@ -307,8 +307,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # * [torchao](https://github.com/pytorch/ao/blob/072500abcfbdec15a429eb53160c63fb92534b85/torchao/optim/README.md)
 #   has `AdamW8bit`, with blocks of 256, and `_AdamW(…, bf16_stochastic_round=True)` for bfloat16
 #   weights. Its page reports Llama 2 7B, fine-tuned in bfloat16 on an A100 (torch 2.4): at most
-#   51.6 GB with PyTorch's AdamW, 39.1 GB with 8 bits. It also reports 42.6 and 41.5 % on a test, so
-#   look at the quality, too. The course has not measured this.
+#   51.6 GB with PyTorch's AdamW, 39.1 GB with 8 bits. (Results on a test are there, too, but of one
+#   seed.) The course has not measured this.
 
 # %% [markdown]
 # **Sources.** None of the course's five sources speaks of smaller states.

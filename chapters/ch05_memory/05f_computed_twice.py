@@ -121,8 +121,9 @@ share = predict("Activations of 8 blocks if each is recomputed, in percent", uni
 # of the program draws what it would have drawn. `torch.random.fork_rng(devices=[])` does the
 # latter.
 #
-# Inside of a backward autograd does not look, unless you say `torch.enable_grad()`. And the `x`
-# that was kept still belongs to the graph before it: `detach()` cuts it off, as in 05e.
+# Autograd records nothing during a backward, unless you enable it again with
+# `torch.enable_grad()`. And the `x` that was kept still belongs to the graph before it: `detach()`
+# cuts it off, as in 05e.
 #
 # Nothing but `x` may be kept between the forward and the backward, and `function` may run once in
 # each. For example, `function` is $3x$ and `grad_output` is `[10]`: return `None` and `[30]`.
@@ -187,8 +188,9 @@ Table(["", "output", "gradient"],
 # The stages of a pipeline (chapter 08) recompute, too, and have to restore the generator in the
 # same way.
 #
-# `torch.autocast` is such a state, too. A backward mostly runs outside of it, and there the second
-# run computes in float32. PyTorch's `checkpoint` turns autocast on again; `Recomputed` does not.
+# The setting of `torch.autocast` has to be restored, too. `loss.backward()` is usually called
+# outside of the autocast block, so the second run would compute in float32. PyTorch's `checkpoint`
+# turns autocast on again; `Recomputed` does not.
 
 # %% [markdown]
 # The second trap is in *how* the backward runs. `Recomputed` starts a whole backward inside of the

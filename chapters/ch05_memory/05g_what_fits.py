@@ -92,7 +92,7 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 # |---|---|
 # | model states | bytes for each parameter (05, 05b), divided by what ZeRO shards |
 # | embedding and last layer | their parameters; in a pipeline on the first and on the last stage |
-# | activations | 16 of each block's input (05d), times the micro-batches in flight in a pipeline |
+# | activations | 16 of each block's input (05d; for a gated MLP too few), times the micro-batches |
 # | recomputation | 1 for each block, and one block again (05f) |
 # | logits | 14 or 16 bytes for each (05e), on the last stage |
 # | gathered units | with ZeRO 3: two blocks, or the embedding, whole for a moment |
@@ -137,7 +137,7 @@ print("the calculator says more than was measured, in all cases:", is_above)
 Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.items()])
 
 # %% [markdown]
-# (All that is no model state counts as activations here, such as gradients of activations.)
+# (Whatever is not model state counts as activations here, gradients of activations included.)
 #
 # Without recomputation the calculator is right to a few percent, and in these thirteen trainings it
 # is always on the safe side. Its largest errors come with recomputation. The reason: it adds up the

@@ -82,7 +82,7 @@ at_most = predict("Stage 2: gradients of a rank at most, in percent of a model",
 # | C | A B C | C, then B |
 # | the backward ends | A | A |
 #
-# Every unit is reduced once in each backward, also on a rank that has no gradient of it.
+# Every unit is reduced in each backward, also on a rank that has no gradient of it.
 
 # %%
 check("{{zero2}}")
@@ -223,7 +223,8 @@ for kind in (runs.Hasty, zero.Zero2):
 # `Zero2` counts the calls of each unit's module, in
 # [complete_gradients](../labs/complete_gradients.py). A unit is complete when the backward has gone
 # through all of these calls. Until then `is_ready` is not called, whatever the hooks say. So stage
-# 2 and recomputation work together, whichever way you take.
+# 2 and recomputation work together. In the reentrant way, all ranks have to use each recomputed
+# unit equally often, because it may be reduced once for each use.
 #
 # The lesson holds for every engine: a hook says that a gradient has *grown*. Whether it is complete
 # depends on who else will add to it.

@@ -179,7 +179,10 @@ explore(
 # PyTorch's FSDP2 it is another sum. The shards are the float32 masters, and there is no bfloat16
 # copy of them. Only a gathered unit is in bfloat16
 # ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
-# Under `torch.autocast`, the lab's stages gather float32, and each operation casts what it needs.
+
+# %% [markdown]
+# Under `torch.autocast`, the lab's stages gather float32, and casts to bfloat16 are kept until the
+# backward (05b): a whole model on each rank, even in stage 3. So convert the model instead.
 
 # %% [markdown]
 # ## 3 · When does stage 2 pay?

@@ -95,8 +95,8 @@ peak = {where: run["step"].peak_bytes[0]["total"] for where, run in runs.items()
 less.compare(state_megabytes / 2, (peak["state in memory"] - peak["state on disk"]) / 1e6)
 
 # %% [markdown]
-# The state is gone from the device, and the weights agree: on each rank their sum is equal to the
-# last digit. The arithmetic is the same, only its place is another one. The files are larger than
+# The state is gone from the device, and the weights agree: on each rank they have the same hash.
+# The arithmetic is the same, only its place is another one. The files are larger than
 # the state by half. They also hold a copy of the parameters, on which the optimizer steps.
 #
 # Does it cost time? Both optimizers take a step in turns; the first round does not count.

@@ -89,7 +89,7 @@ plot_timeline(overlap, ["waiting", "meanwhile", "product", "all_reduce"], below=
 #
 # And in the forward? A row layer's sum is needed at once: no product waits beside it. But with
 # sequence parallelism (07e) the forward begins with an all-gather of pieces, and then a product.
-# **A product of many rows is many products of some rows.** A rank has its own piece at once. So it
+# **You can multiply a tall matrix a few rows at a time.** A rank has its own piece at once. So it
 # multiplies that one while the next piece comes in. Then it multiplies the next one, and so on.
 # This is called **asynchronous tensor parallelism**.
 

@@ -181,11 +181,10 @@ Table(["cards", "rings", "a machine's cards sent", "of their full speed"],
 # %% [markdown]
 # The second card is idle as long as there is one ring: together, two cards then reach half of their
 # speed at most. With two rings both cards work at once, and the all-reduce should take half the
-# time. With four cards and four rings it should take a quarter. Look at how far the bars
-# stand above their outlines, and at the last column of the table: what is missing there to 100% is
-# time in which the cards wait. The likely reason is this computer's few cores, which carry and add
-# up all messages. The bytes stay the same. **So what counts between two machines is the speed of
-# all their cards together.**
+# time. With four cards and four rings it should take a quarter. Compare each bar with its outline.
+# The last column of the table says how busy the cards were; the rest of the time they waited. The
+# likely reason is this computer's few cores, which carry and add up all messages. The bytes stay
+# the same. **So what counts between two machines is the speed of all their cards together.**
 
 # %% [markdown]
 # Now a whole training step. Nothing is emulated but the cards: four ranks train the small
@@ -365,13 +364,14 @@ of_width = {size: f"{judged[f'training, width {size}'][0]:.1f}" for size in (819
 surprises = f"""
 - [C163] Tensor parallelism across nodes is 10 to 30 times slower for each layer, because of
   InfiniBand's latency | web page, “Tensor Parallel Across Nodes” |
-  {"depends on the cards" if not_ten else "not refuted"} | not with a card for each H100: over links
-  nine times slower, as an H100's card is beside its NVLink, a step took
-  {", ".join(f"{x:.3g}" for x in measured.values())} times as long with three widths (section 1,
-  picture; computing emulated). Calculated for H100s: {real} times (section 3, table). And not for
-  latency: of {block_of(4096, 8192, 1):.2f} times, {block_of(4096, 8192, 1, 0):.2f} are left without
-  any (calculated in this section) | measured: with fewer or slower cards, or none but Ethernet, 10
-  times are possible. No real InfiniBand or NVLink was measured
+  {"depends on the cards" if not_ten else "not refuted"} | not with a card for each H100, which is
+  nine times slower than its NVLink: more than nine times cannot come of that. Over such links a
+  step took {", ".join(f"{x:.3g}" for x in measured.values())} times as long with three widths
+  (section 1, picture; computing emulated). Calculated for H100s: {real} times (section 3, table).
+  In training with 4,096 tokens, not for latency: of {block_of(4096, 8192, 1):.2f} times,
+  {block_of(4096, 8192, 1, 0):.2f} are left without any (calculated in this section) | measured:
+  with fewer or slower cards, or none but Ethernet, 10 times are possible. No real InfiniBand or
+  NVLink was measured
 - [C164] Never use tensor parallelism across nodes without NVSwitch | web page, “Best Practices” |
   {"depends" if fast else "not decided by this run"} | a good default; the cards decide. A
   step took {", ".join(f"{t:.0f}" for t in steps.values())} ms on one machine, and on two with one

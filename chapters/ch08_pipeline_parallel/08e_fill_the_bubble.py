@@ -141,7 +141,7 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 check("{{later_weights}}")
 
 # %% [markdown]
-# Only linear layers are split here. What norms and embeddings compute stays in `I`.
+# Only plain linear layers are split here. What norms and embeddings compute stays in `I`.
 #
 # ## 3 · Beat 1F1B
 #

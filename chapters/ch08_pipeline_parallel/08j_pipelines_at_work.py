@@ -1,7 +1,7 @@
 # %% [markdown]
 # # {{title}}
 #
-# **Nobody trains with a pipeline alone. Does it go together with what else a training needs:
+# **Nobody trains with a pipeline alone. Does it compose with everything else that training needs:
 # replicas with ZeRO, recomputation, dropout, clipping, weights that two stages share?** Some pairs
 # cost more than one would think. Some are wrong without any error. You also run PyTorch's own
 # pipelines beside yours.
@@ -272,18 +272,15 @@ with tempfile.TemporaryDirectory() as folder:
 # ## 6 · Pipeline, ZeRO or tensor parallel?
 #
 # A model does not fit on one GPU. What does each way send? A small transformer (width 64, 4 blocks)
-# on two ranks, one step, with few tokens and with many. The pipeline and ZeRO stage 3 are measured.
-# Stage 3 takes the batch as one micro-batch, since it gathers and reduces for each (section 2).
-# The table computes what tensor parallelism sends (07c): four all-reduces of the activations in
-# each block. The next section measures it.
+# on two ranks, one step, with few tokens and with many. Stage 3 takes the batch as one micro-batch,
+# since it gathers and reduces for each (section 2). Tensor parallelism (07d) makes four all-reduces
+# of the activations in each block, and two more at the ends of the model.
 
 # %%
 samples = [16, 512, 1024]
 sends = launch(pipelines_alone.measure_against_zero, samples, world_size=2, device="cpu")
 
 def kilobytes(way, count):
-    if way == "tensor parallel":  # blocks × all-reduces × samples × tokens × width × bytes
-        return 4 * 4 * count * 8 * 64 * 4 / 1e3
     return sends[f"{way}, {count}"].sent_bytes[0] / 1e3
 
 three = ("pipeline", "tensor parallel", "ZeRO 3")
@@ -309,34 +306,8 @@ for way in ("tensor parallel", "pipeline"):
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-# What tensor parallelism sends, measured: the same four blocks, each cut in two.
-def measure_tensor_parallel(counts, tensor_parallel, language_model):
-    import torch
-    from pedagogy_lib import measure
-    blocks = [language_model.Block(64, 2) for _ in range(4)]
-    for block in blocks:
-        tensor_parallel.parallelize_attention(block.attention)
-        tensor_parallel.parallelize_mlp(block.mlp)
-    for count in counts:
-        x = torch.randn(count, 8, 64, requires_grad=True)
-        with measure(f"{count}", memory=False):
-            for block in blocks:
-                x = block(x)
-            x.sum().backward()
-
-cut = launch(
-    measure_tensor_parallel,
-    samples,
-    lab("tensor_parallel"),
-    language_model,
-    world_size=2,
-    device="cpu",
-)
-sent_kb = {way: [kilobytes(way, count) for count in samples] for way in ("pipeline", "ZeRO 3")}
-sent_kb["tensor parallel"] = [cut[f"{count}"].sent_bytes[0] / 1e3 for count in samples]
-
-# %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
+sent_kb = {way: [kilobytes(way, count) for count in samples] for way in three}
 least = [min(sent_kb, key=lambda way: sent_kb[way][i]) for i in (0, -1)]
 told = {way: ", ".join(f"{size:,.0f}" for size in sizes) for way, sizes in sent_kb.items()}
 tokens = ", ".join(f"{8 * count:,}" for count in samples)
@@ -345,9 +316,9 @@ put_to_the_test(f"""
   tensor parallelism within one fast server | CS 229S, “Summary of Different Parallelism Approaches”
   | {"depends" if least == ["pipeline", "ZeRO 3"] else "not seen here"} | with the fewest tokens
   {least[0]} sends least, with the most {least[1]}. With {tokens} tokens a rank sends
-  {told["pipeline"]} kB in a pipeline, {told["ZeRO 3"]} kB under ZeRO stage 3 in one micro-batch
-  (section 6, table), {told["tensor parallel"]} kB with tensor parallelism (measured in this
-  section). ZeRO stage 3 is a third way that this slide leaves out | measured:
+  {told["pipeline"]} kB in a pipeline, {told["ZeRO 3"]} kB under ZeRO stage 3 in one micro-batch,
+  and {told["tensor parallel"]} kB with tensor parallelism (section 6, table). ZeRO stage 3 is a
+  third way that this slide leaves out | measured:
   nothing in what is sent; which way is fastest depends on links, GPUs and batch
 """)
 

@@ -389,7 +389,8 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # %% [markdown]
 # With $T$ the bytes of one rank's queries, a rank sends, forward and backward:
 #
-# * in a ring $2(n-1)T$ forward, and $4(n-1)T + 2T$ backward;
+# * in a ring $2(n-1)T$ forward, and $4(n-1)T + 2T$ backward, in float32 (with 16 bits, our
+#   gradients of keys and values still travel in float32);
 # * by heads $8\,\frac{n-1}{n}\,T$: four swaps forward and four backward;
 # * with all keys $2(n-1)T$ forward, and as much backward in a reduce-scatter. Ours makes an
 #   all-reduce, which sends twice as much.
@@ -405,9 +406,9 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # **What speaks for a ring?** By heads, $n$ is at most the number of heads. If heads share keys, as
 # in most models today, $n$ is at most the number of heads of keys, unless keys are copied (as in
 # 07c). And tp takes its share of them first: with 8 heads of keys and tp 8, nothing is left. A ring
-# has no such limit, and its messages can travel while a block is computed (our ring waits). By
-# heads has another advantage: all ranks have as much to compute without a zigzag. Some engines
-# combine both: all-to-all inside a machine, a ring between machines.
+# has no such limit, and its messages can travel while a block is computed (our ring waits).
+# Splitting by heads has another advantage: it needs no zigzag, as all ranks compute equally much.
+# Some engines combine both: all-to-all inside a machine, a ring between machines.
 
 # %% tags=["nbval-ignore-output"]
 plot_bars([f"{context:,}" for context in contexts],

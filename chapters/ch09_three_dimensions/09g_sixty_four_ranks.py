@@ -440,9 +440,10 @@ put_to_the_test(strategies_said + """
 - [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism”
   | imprecise | NeMo's documentation combines all three. DeepSpeed's says that 3D needs non-trivial
   changes of a model's code, and that models like GPT have been ported; its “AutoTP Training” cuts
-  matrices without such changes, with ZeRO 0 to 2 | documented: nothing that a run on GPUs would
-  decide; it rests on NeMo's “Parallelisms”, and on DeepSpeed's “Training your large model with
-  DeepSpeed” and “Automatic Tensor Parallelism (Training)”
+  matrices without such changes, with ZeRO 0 to 2 (the source of 0.19.8 says: with 3, too) |
+  documented: nothing that a run on GPUs would decide; it rests on NeMo's “Parallelisms”, and on
+  DeepSpeed's “Training your large model with DeepSpeed” and “Automatic Tensor Parallelism
+  (Training)”
 - ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06d shows which units come
   and go, in which order
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute

@@ -246,9 +246,10 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's speed a
 # collective gets.
 #
-# **Calibrating** looks for the numbers that bring predictions nearest to measurements. Errors are
-# ratios (logarithms): 10 % too long counts the same for 0.1 s and for 100 s. Large errors count
-# less than their square (*soft L1*), so one strange run does not bend all numbers.
+# **Calibrating** looks for the numbers that bring predictions nearest to measurements, in ratios:
+# 10 % too long counts the same for 0.1 s and for 100 s. Large errors count less than their square
+# (*soft L1*), so one strange run does not bend all numbers. But such a number also takes up what
+# the model leaves out, and `across` is that of one cluster's network.
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
@@ -620,7 +621,8 @@ for count in (8, 16):
 # × pp 16 × dp, with 2,048 samples of 8,192 tokens in a step
 # ([paper](https://arxiv.org/abs/2407.21783), table 4). Assumed are micro-batches of one sample,
 # ZeRO 1, and FLOPs that count masked pairs. Also assumed are 8 chunks on each stage, about one
-# layer each: the paper says *interleaved*, and not how finely.
+# layer each: the paper says *interleaved*, and not how finely. In `Engine()`, nothing but bytes
+# makes a step longer as replicas are added.
 
 # %%
 print(fill(f"By default, {published.describe_errors(cost.Engine())}.", 88))
@@ -635,8 +637,9 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
 
 # %% [markdown]
 # With 8 chunks both rates are predicted about a tenth too low, and no number was fitted to them.
-# With fewer chunks the errors grow. But the planner would not have found this plan, because 126
-# layers on 128 chunks need uneven stages: Llama 3's first and last have one layer less (09g).
+# With fewer chunks the errors grow. But the planner would not have
+# found this plan, because 126 layers on 128 chunks need uneven stages: Llama 3's first and last
+# have one layer less (09g).
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
 # ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). Assumed are micro-batch 1,

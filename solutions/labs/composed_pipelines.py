@@ -194,6 +194,8 @@ class DataParallelPipeline:
             self.optimizer = make_optimizer(self.trained)
 
     def step(self, inputs, targets):
+        for engine in self.zeros or [self.optimizer]:
+            engine.zero_grad()  # what a step that raised has left behind
         self.backward(inputs, targets)
         self.reduce()
         if self.plan.norm:

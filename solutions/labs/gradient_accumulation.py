@@ -45,8 +45,9 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     for inputs, targets in micro_batches:
         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
         loss.backward()
-        losses.append(loss.detach().double())  # in bfloat16, a long sum would stand still
-    return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+        losses.append(loss.detach())
+    total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+    return float(total)  # waits for a GPU: once, not in each micro-batch
     ### END SOLUTION
 
 
@@ -75,8 +76,8 @@ def accumulate_tokens(model, micro_batches) -> float:
         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
         loss.backward()
-        losses.append(loss.detach().double())
-    return float(sum(losses))
+        losses.append(loss.detach())
+    return float(sum(loss.double() for loss in losses))
     ### END SOLUTION
 
 

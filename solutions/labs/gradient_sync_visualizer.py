@@ -59,8 +59,8 @@ def average_buckets(buckets, group=None) -> None:
     ### BEGIN SOLUTION
     for bucket in buckets:
         flat = flatten(bucket)
-        flat /= dist.get_world_size(group)
         dist.all_reduce(flat, group=group)
+        flat /= dist.get_world_size(group)
         unflatten(flat, bucket)
     ### END SOLUTION
 

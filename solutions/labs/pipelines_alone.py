@@ -20,6 +20,7 @@ from composed_pipelines import (
 )
 from language_model import draw_batch, mean_loss, standard_library
 from pipeline_parallel import even_sizes, layers_of, pieces_of
+from tensor_parallel import parallelize, split_cross_entropy
 from torch import nn
 from zero import whole
 
@@ -169,9 +170,10 @@ def gradients_kept(run, zero, m, rank=0) -> float:
 
 
 def measure_against_zero(counts, width=64, blocks=4):
-    """Measure a step of 2 stages, and one of 2 replicas under ZeRO stage 3, on each of 2 ranks.
+    """Measure a step of 2 stages, of 2 replicas under ZeRO stage 3, and of matrices cut in 2.
 
-    counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
+    counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16",
+            "tensor parallel, 16", …
 
     Under ZeRO stage 3 a step has one micro-batch, because it gathers the weights for each anew.
     """
@@ -186,6 +188,11 @@ def measure_against_zero(counts, width=64, blocks=4):
             batch = draw_batch(text, count, 0, 8)
             with measure(f"{name}, {count}", memory=False):
                 engine.step(*batch)
+    for count in counts:
+        model = parallelize(make_model(plan, width, blocks))
+        inputs, targets = draw_batch(text, count, 0, 8)
+        with measure(f"tensor parallel, {count}", memory=False):
+            split_cross_entropy(model(inputs), targets).backward()
 
 
 # ---- Mistakes to look at --------------------------------------------------------------------

@@ -62,7 +62,7 @@ def read_deepspeed(found, program) -> Plan:
     micro_batch = found["train_micro_batch_size_per_gpu"]
     parts = micro_batch * found["gradient_accumulation_steps"]
     dp = whole_share(found["train_batch_size"], parts, "samples")
-    recompute = FULL if "activation_checkpoint_interval" in program else NONE
+    recompute = FULL if set(program) - {"num_stages"} else NONE
     tp, pp = found.get("tensor_parallel.autotp_size", 1), program.get("num_stages", 1)
     zero = found["zero_optimization.stage"]
     return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)

@@ -149,7 +149,8 @@ class ThreeDimensions:
     make_optimizer  takes a list of parameters
     longest         norm to which a longer gradient is clipped: see clip_grad_norm_
     dropout         a SampleDropout, or None
-    share_of_copy   takes a batch and the mesh; returns the samples of this rank's copy
+    share_of_copy   takes a batch and the mesh; returns the samples of this rank's copy: with
+                    dropout, samples that follow each other
     """
 
     def __init__(

@@ -76,11 +76,13 @@ class TorchThreeDimensions:
 
     @torch.no_grad()
     def clip(self):
+        trained = [p for p in self.parameters if p.grad is not None]
         with quiet():  # in float64, because in float16 the square of 300 is infinite
-            squares = sum(p.grad.double().pow(2).sum().full_tensor() for p in self.parameters)
-        dist.all_reduce(squares, group=self.mesh.get_group("pp"))
-        factor = (self.longest / (need_finite(squares.sqrt()) + 1e-6)).clamp(max=1)
-        for p in self.parameters:
+            squares = [p.grad.double().pow(2).sum().full_tensor() for p in trained]
+        total = sum(squares, torch.zeros((), dtype=torch.float64))
+        dist.all_reduce(total, group=self.mesh.get_group("pp"))
+        factor = (self.longest / (need_finite(total.sqrt()) + 1e-6)).clamp(max=1)
+        for p in trained:
             p.grad.mul_(factor)
 
 

@@ -77,8 +77,8 @@ class DDP(nn.Module):
 
     all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
-                by itself and leaves None where no rank has a gradient; here zeros are allowed,
-                and weight decay then shrinks such a parameter.
+                by itself, leaves None where no rank has a gradient, and divides first; here zeros
+                are allowed, which weight decay shrinks, and a sum may overflow in float16.
                 It also copies rank 0's buffers to all ranks before a forward; here each rank keeps
                 its own, such as BatchNorm's running statistics
     Raises      RuntimeError in a forward or backward before finish(). (Your is_ready need not.)
@@ -122,7 +122,6 @@ class DDP(nn.Module):
         """Begin the all-reduce of the next bucket."""
         ### BEGIN SOLUTION
         flat = flatten(self.buckets[len(self.begun)])
-        flat /= dist.get_world_size(self.group)  # before the sum, which could overflow in float16
         self.begun.append((flat, self.all_reduce(flat, self.group)))
         ### END SOLUTION
 
@@ -133,6 +132,7 @@ class DDP(nn.Module):
             self.begin_next()
         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
             wait()
+            flat /= dist.get_world_size(self.group)
             unflatten(flat, bucket)
         self.start_over()
         ### END SOLUTION

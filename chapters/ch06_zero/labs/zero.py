@@ -184,7 +184,7 @@ class Zero2(Zero1):
     ranks reduce in the same order. At the end of a backward, the remaining units are reduced,
     because a parameter may have had no part in the loss.
 
-    Equals  Zero1
+    Equals  Zero1; with reentrant recomputation, if all ranks use each recomputed unit equally often
     Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. A unit that several
             recomputed parts have may be reduced once for each of them
     Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
@@ -409,17 +409,31 @@ def refuse_conversion(unit, module, inputs):
 
 @contextlib.contextmanager
 def whole(engine: Zero1):
-    """Make all parameters whole within `with whole(engine):`, in every stage, to read or save."""
-    for unit in list(getattr(engine, "coming", ())):
-        engine.drop(unit)  # an engine of labs/prefetch.py is gathering it, in another thread
+    """Make all parameters whole within `with whole(engine):`, in every stage, to read or save.
+
+    Forwards may run there, but no backward. What is written into parameters is lost in stage 3.
+    """
+    drop_gathered(engine)
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
+    there, held = getattr(engine, "there", set()), getattr(engine, "held", set())
     try:
         for unit in away:
             gather(unit)
+        there.update(away)  # so that a forward neither gathers
+        held.update(away)  # nor frees them
         yield
     finally:
+        drop_gathered(engine)
+        there.difference_update(away)
+        held.difference_update(away)
         for unit in away:
             dispose(unit)
+
+
+def drop_gathered(engine: Zero1):
+    """Free what an engine of labs/prefetch.py has gathered, or is gathering in its thread."""
+    for unit in list(getattr(engine, "coming", ())):
+        engine.drop(unit)
 
 
 # ---- The program ----------------------------------------------------------------------------

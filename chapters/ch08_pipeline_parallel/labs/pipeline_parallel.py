@@ -258,14 +258,20 @@ class LaterLinear(nn.Module):
 def postpone_weights(piece) -> nn.Module:
     """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients.
 
+    Subclasses and layers with hooks stay, as they may compute something else.
     LaterLinears of another stage are replaced, too: a model's last stages get its gradients.
     """
     piece.later = []
     for module in list(piece.modules()):
         for name, child in module.named_children():
-            if isinstance(child, (nn.Linear, LaterLinear)):
+            if type(child) in (nn.Linear, LaterLinear) and not has_hooks(child):
                 setattr(module, name, LaterLinear(child, piece.later))
     return piece
+
+
+def has_hooks(module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks)  # fmt: skip
 
 
 class SplitStage(Stage):
@@ -350,6 +356,7 @@ class Pipeline:
         self.inputs, self.targets, self.losses = inputs, targets, []
         self.counts = [count_targets(of_part) for of_part in targets]
         self.refuse_nothing()
+        self.forget_last_step()
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
         for action in actions:
             do[action.kind](action)
@@ -358,6 +365,13 @@ class Pipeline:
         self.under_way.clear()
         refuse_pending(self.stages)
         return sum(loss.item() for loss in self.losses)
+
+    def forget_last_step(self):
+        """Forget what a step that raised has left behind; there is nothing after any other."""
+        self.own.clear()
+        for stage in self.stages:
+            for left in (stage.kept, stage.postponed, stage.later):
+                left.clear()
 
     def forward(self, action):
         """Get the input of the action's micro-batch, compute, and send the output on.
@@ -410,7 +424,7 @@ class Pipeline:
     def part_of_loss(self, i, logits):
         """Return what micro-batch i adds to the mean loss over the batch's targets that count."""
         if not self.counts[i]:
-            return 0 * logits.sum()  # not the mean of nothing, which is nan
+            return (0 * logits).sum()  # not the mean of nothing, which is nan
         return self.counts[i] / sum(self.counts) * self.loss_of(logits, self.targets[i])
 
     # The place of a stage in the model, and the messages between stages.

@@ -139,7 +139,7 @@ class ExpertLayer(nn.Module):
     def forward(self, x):
         tokens = x.flatten(0, -2)
         self.scores = self.router(tokens)
-        if self.scores.dtype.itemsize < 4:  # small differences decide the choice
+        if self.scores.dtype.itemsize < 4:  # a bias may be finer than 16 bits
             self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()

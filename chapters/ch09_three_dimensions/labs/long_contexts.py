@@ -4,6 +4,7 @@ torchrun --nproc-per-node 4 labs/long_contexts.py
 """
 
 import textwrap
+from functools import wraps
 
 import torch
 import torch.distributed as dist
@@ -49,6 +50,17 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
+def without_autocast(function):
+    """Return a function that computes in the dtypes of its tensors, also under autocast."""
+
+    @wraps(function)
+    def call(q, *args):
+        with torch.autocast(q.device.type, enabled=False):
+            return function(q, *args)
+
+    return call
+
+
 def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tensor:
     """Multiply queries by keys; scores are minus infinity where a key is later than the query."""
     scores = (q @ k.transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
@@ -58,6 +70,7 @@ def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tenso
     return scores
 
 
+@without_autocast
 def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
     """Compute attention over these keys alone; each query sees at least one of them.
 
@@ -133,6 +146,7 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     ### END SOLUTION
 
 
+@without_autocast
 def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
     """Add one block's part to the gradients of its queries, keys and values, in place.
 
@@ -251,6 +265,7 @@ class AllGather(torch.autograd.Function):
         return total.chunk(n, PLACES)[rank], None
 
 
+@without_autocast
 def attend_to_all_keys(q, k, v, places, group=None) -> Tensor:
     """Gather all keys and values on every rank, and attend to them with all scores at once."""
     k, v = AllGather.apply(k, group), AllGather.apply(v, group)

@@ -35,6 +35,7 @@ class ZeroAndTensor:
     def step(self, inputs, targets) -> float:
         """Take a step with a batch, the same on all ranks; return the loss of this rank's copy."""
         refuse_ignored(targets, self.mesh.sizes["dp"])
+        self.zero.zero_grad()  # which a step that raised has left behind
         inputs, targets = share_of_copy(inputs, self.mesh), share_of_copy(targets, self.mesh)
         loss = split_cross_entropy(self.model(inputs), targets, self.mesh["tp"])
         loss.backward()

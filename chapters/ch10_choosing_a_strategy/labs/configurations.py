@@ -163,8 +163,11 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
 # ---- DeepSpeed ------------------------------------------------------------------------------
 
 
+RECOMPUTING = {"recompute each layer": "torch.utils.checkpoint"}  # no option does
+
+
 def deepspeed(plan: Plan, job: Job) -> Configuration:
-    """Write the JSON, and the arguments of PipelineModule that the program has to set.
+    """Write the JSON, and what the program has to do: arguments of PipelineModule, or recompute.
 
     It covers only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
     Megatron-DeepSpeed does, there are dp × tp × pp.
@@ -191,7 +194,7 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
         told["tensor_parallel"] = {"autotp_size": plan.tp}
     program = {"num_stages": plan.pp} if plan.pp > 1 else {}
     if plan.recompute == FULL:
-        program["activation_checkpoint_interval"] = 1
+        program |= {"activation_checkpoint_interval": 1} if plan.pp > 1 else RECOMPUTING
     return Configuration("DeepSpeed", json.dumps(told, indent=2), program)
 
 

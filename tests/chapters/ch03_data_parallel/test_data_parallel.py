@@ -317,16 +317,3 @@ def count_with_another_default_device(way):
 def test_a_count_lies_where_the_gradients_lie(way):
     run = launch(count_with_another_default_device, way, world_size=2, device="cpu")
     assert run.values == [{"cpu"}, {"cpu"}]
-
-
-def average_large(way):
-    model = torch.nn.Linear(1, 1, bias=False).half()
-    wrapped, finish = way(model)
-    (wrapped(torch.full((1, 1), 40_000.0).half())).sum().backward()
-    finish()
-    return model.weight.grad.item()
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_mean_that_float16_can_hold_does_not_overflow_as_a_sum(way):
-    assert launch(average_large, way, world_size=2, device="cpu").values == [40_000.0] * 2

@@ -22,6 +22,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3)
 ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
     load_solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
 )  # fmt: skip
+PARTS, COMPOSING = map(load_solved_lab, ("resharding", "composing"))
 STAGES = ("stage 1", "stage 2", "stage 3")
 
 
@@ -459,6 +460,62 @@ def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
     wanted = launch(begun, stage, tmp_path, world_size=4, device="cpu").values[0]
     found = launch(resume_training, stage, tmp_path, world_size=then, device="cpu").values
     need_close(found, wanted, steps=6)
+
+
+def outputs_after_loading(save, load, folder):
+    """Return a checkpoint's outputs, and those after it is loaded in place of later weights."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
+    engine, x = AHEAD.Prefetching(model, ADAM, list(model), depth=2), torch.ones(2, 8)
+    for number in range(4):
+        if number == 1:
+            with torch.no_grad():
+                wanted = model(x)
+            save(engine, folder)
+        model(x).square().sum().backward()
+        engine.step()
+    with torch.no_grad():
+        model(x)  # an evaluation, which gathers units ahead of time
+        load(engine, folder)
+        return wanted, model(x)
+
+
+@pytest.mark.parametrize(
+    ("save", "load"), [(DISK.save, DISK.load), (PARTS.save_parts, PARTS.load_parts)]
+)
+def test_what_was_gathered_ahead_is_forgotten_when_a_checkpoint_is_loaded(save, load, tmp_path):
+    run = launch(outputs_after_loading, save, load, tmp_path, world_size=2, device="cpu")
+    for wanted, found in run.values:
+        assert close(found, wanted)
+
+
+def forward_and_state_within_whole(kind):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    wanted, x = copy.deepcopy(model), torch.ones(2, 4)
+    engine = kind(model, ADAM, list(model))
+    with ZERO.whole(engine), torch.no_grad():
+        same = torch.equal(model(x), wanted(x)) and torch.equal(model(x), wanted(x))
+        state = {name: tuple(p.shape) for name, p in model.state_dict().items()}
+    freed = all(not unit.flat.untyped_storage().nbytes() for unit in engine.units.values())
+    with torch.no_grad():
+        again = torch.equal(model(x), wanted(x))
+    is_whole = state == {name: tuple(p.shape) for name, p in wanted.named_parameters()}
+    return same, is_whole, freed, again
+
+
+@pytest.mark.parametrize("kind", [ZERO.Zero3, AHEAD.Prefetching])
+def test_within_whole_a_forward_leaves_the_model_whole(kind):
+    run = launch(forward_and_state_within_whole, kind, world_size=2, device="cpu")
+    assert run.values == [(True,) * 4] * 2
+
+
+def test_an_optimizer_that_needs_all_parameters_is_refused_by_the_disk_in_any_wrapping(tmp_path):
+    def make(parameters):
+        return COMPOSING.GradientClipOptimizer(parameters, ADAM, 1.0)
+
+    with pytest.raises(ValueError, match="put GradientClipOptimizer around DiskOffloadOptimizer"):
+        DISK.DiskOffloadOptimizer([torch.nn.Parameter(torch.ones(2))], make, tmp_path)
 
 
 def train_offloaded(folder):

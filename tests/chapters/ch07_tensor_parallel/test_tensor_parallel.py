@@ -228,6 +228,29 @@ def test_targets_of_minus_100_are_left_out_of_the_split_loss(n):
         assert close(ours, theirs) and gap < 1e-12
 
 
+def gradients_of_confident_logits(dtype):
+    """Return the loss and this rank's gradient of logits of 16 bits, ours and in float64."""
+    torch.manual_seed(0)
+    targets = torch.randint(10, (64,))
+    exact = (torch.randn(64, 10) + 8 * torch.eye(10)[targets]).to(dtype).double().requires_grad_()
+    sizes = TENSOR.part_sizes(10, dist.get_world_size())
+    part = exact.detach().to(dtype).split(sizes, -1)[dist.get_rank()].requires_grad_()
+    ours = TENSOR.split_cross_entropy(part, targets, vocabulary=10)
+    theirs = torch.nn.functional.cross_entropy(exact, targets)
+    ours.backward()
+    theirs.backward()
+    wanted = exact.grad.split(sizes, -1)[dist.get_rank()]
+    return [ours.item() / theirs.item(), ((part.grad - wanted).norm() / wanted.norm()).item()]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_split_loss_of_logits_of_16_bits_is_computed_in_float32(dtype):
+    run = launch(gradients_of_confident_logits, dtype, world_size=2, device="cpu")
+    for ratio, gap in run.values:
+        assert ratio == pytest.approx(1, rel=1e-4)
+        assert gap < 0.01
+
+
 def test_without_any_target_the_split_loss_is_not_a_number_as_in_one_process():
     targets = torch.full((2, 3), -100)
     for losses, _ in launch(compare_losses, targets, world_size=2, device="cpu").values:

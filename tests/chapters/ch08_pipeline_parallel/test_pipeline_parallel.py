@@ -4,6 +4,7 @@ For each number of ranks there is one launch, in which everything is tried.
 """
 
 import contextlib
+import copy
 import functools
 import itertools
 
@@ -406,6 +407,51 @@ def test_a_plain_stage_of_a_model_whose_weights_are_postponed_is_refused():
     kinds = [HALVES, ("Stage", "1F1B"), HALVES]  # and a new one afterwards is right again
     for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
         assert len(said) == 1 and "with stage_in_halves" in said[0] and equal
+
+
+def step_after_a_raised_one(make):
+    """Return the gap of a step's gradients to one process, after a step whose backward raised."""
+    torch.set_default_dtype(torch.float64)
+    whole, model = make_model("plain"), make_model("plain")
+    MODELS.mean_loss(whole(batch_of(0)[0]), batch_of(0)[1]).backward()
+    pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+    row = list(SCHEDULES.SCHEDULES["zero bubble"](0, 1, 4)) if make == "stage_in_halves" else list(
+        SCHEDULES.one_f_one_b(0, 1, 4))  # fmt: skip
+    first = pipeline.stages[0].piece[0]
+    hook = first.register_full_backward_hook(lambda *args: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        pipeline.step(row, *(part.tensor_split(4) for part in batch_of(1)))
+    hook.remove()
+    model.zero_grad()
+    pipeline.step(row, *(part.tensor_split(4) for part in batch_of(0)))
+    return max(relative_gap(p.grad, q.grad) for p, q in zip(model.parameters(), whole.parameters()))
+
+
+@pytest.mark.parametrize("make", ["Stage", "stage_in_halves"])
+def test_a_backward_that_raised_leaves_nothing_to_the_next_step(make):
+    assert launch(step_after_a_raised_one, make, world_size=1).values[0] <= rounding()
+
+
+class Tripled(torch.nn.Linear):
+    def forward(self, x):
+        return 3 * super().forward(x)
+
+
+def test_only_layers_that_are_plain_are_split_into_halves():
+    torch.manual_seed(0)
+    hooked = torch.nn.Linear(3, 3)
+    hooked.register_forward_hook(lambda module, inputs, y: 2 * y)
+    normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3))
+    for layer in (Tripled(3, 3), hooked, normed):
+        alone, x = torch.nn.Sequential(copy.deepcopy(layer)), torch.ones(2, 3)
+        stage = PIPES.stage_in_halves(torch.nn.Sequential(layer))
+        y = stage.forward(0, x)
+        stage.input_gradient(0, torch.ones(2, 3))
+        stage.weight_gradients(0)
+        alone(x).sum().backward()
+        assert torch.equal(y, alone(x))
+        for p, q in zip(stage.piece.parameters(), alone.parameters()):
+            assert torch.allclose(p.grad, q.grad)
 
 
 def step_in_halves_under_autocast(make):

@@ -153,6 +153,31 @@ def test_a_norm_that_is_not_finite_ends_the_step_on_all_ranks_before_anything_ch
     assert first[2] == second[2] and f"norm of all gradients is {broken}" in first[2]
 
 
+def steps_around_a_bad_one(plan):
+    """Return the weights after a step: with none before it, and after one that was refused."""
+    found, batch = [], [torch.arange(64).view(8, 8) % 50] * 2
+    for fails in (False, True):
+        engine = COMPOSED.DataParallelPipeline(plan, COMPOSED.SGD)
+        if fails:
+            last = engine.pipeline.stages[-1].piece[-1]
+            hook = last.register_forward_hook(lambda module, inputs, y: y * float("inf"))
+            with pytest.raises(RuntimeError, match="Leave out this step"):
+                engine.step(*batch)
+            hook.remove()
+        engine.step(*batch)
+        shards = [unit.shard for zero in engine.zeros for unit in zero.units.values()]
+        found.append([p.detach().clone() for p in shards or engine.trained])
+    return found
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_a_step_that_was_left_out_leaves_nothing_to_the_next_one(zero):
+    plan = COMPOSED.Plan(ranks=1, zero=zero, norm=0.5)
+    run = launch(steps_around_a_bad_one, plan, world_size=2, device="cpu")
+    for undisturbed, after in run.values:
+        assert not [1 for p, q in zip(undisturbed, after) if not torch.allclose(p, q)]
+
+
 def masks_of_steps(plan, steps=2):
     """Train replicas with the same batch in each step; return the masks of the last block."""
     engine, masks = COMPOSED.DataParallelPipeline(plan, COMPOSED.SGD), []

@@ -80,15 +80,16 @@ def test_bytes_of_each_way(way, tensors):
         assert sent == pytest.approx(tensors * tensor, rel=0.01)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("way", ["ring", "by heads", "all keys"])
-def test_16_bit_attention_errs_no_more_than_pytorchs(way):
+def test_16_bit_attention_errs_no_more_than_pytorchs(way, autocast):
     """Ranks add up in float32, so that only inputs and results are rounded to bfloat16."""
-    run = launch(errors_in_16_bits, contexts(), way, world_size=4, device="cpu")
+    run = launch(errors_in_16_bits, contexts(), way, autocast, world_size=4, device="cpu")
     for ours, pytorchs in run.values:
         assert all(a < 4 * b for a, b in zip(ours, pytorchs)), (ours, pytorchs)
 
 
-def errors_in_16_bits(labs, way, context=256):
+def errors_in_16_bits(labs, way, autocast, context=256):
     """Return the relative errors of this rank's output and gradients, by hand and by PyTorch."""
     torch.manual_seed(0)
     exact = [3 * torch.randn(1, 4, context, 32) for _ in range(2)]
@@ -103,7 +104,8 @@ def errors_in_16_bits(labs, way, context=256):
 
     causal = partial(F.scaled_dot_product_attention, is_causal=True)
     right, rounded = attend(exact, causal), [x.bfloat16() for x in exact]
-    ours = attend(rounded, lambda q, k, v: labs.WAYS[way](q, k, v, places, None), mine)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        ours = attend(rounded, lambda q, k, v: labs.WAYS[way](q, k, v, places, None), mine)
     pytorchs = [x[:, :, mine] for x in attend(rounded, causal)]
     right = [x[:, :, mine] for x in right]
     return [

@@ -272,3 +272,60 @@ def test_ignored_targets_are_refused_where_shares_of_the_batch_count_equally(mak
 def test_one_copy_weighs_ignored_targets_by_micro_batch():
     launch(step_with_ignored_targets, make_by_hand, 8, {"dp": 1, "pp": 2, "tp": 1}, world_size=2,
            device="cpu")  # fmt: skip
+
+
+def steps_around_a_bad_one(sharded):
+    """Return the losses of two steps: after none, and after one that ended with an error."""
+    both, batch = [], torch.arange(8 * 32).view(8, 32) % 100
+    for fails in (False, True):
+        mesh = sharded.Mesh({"dp": 2, "tp": 1}, [("dp", "tp")])
+        engine = sharded.ZeroAndTensor(sharded.whole_model(), mesh, sharded.adam, longest=0.5)
+        if fails:
+            block = engine.model.blocks[0]
+            bad = block.register_forward_hook(lambda *args: args[-1] * float("inf"))
+            with pytest.raises(RuntimeError, match="norm of all gradients"):
+                engine.step(batch, batch)
+            bad.remove()
+        both.append([engine.step(batch, batch) for _ in range(2)])
+    return both
+
+
+def test_a_step_that_was_refused_leaves_nothing_to_the_next_one():
+    values = launch(steps_around_a_bad_one, lab("sharded_dimensions"), world_size=2, device="cpu")
+    for undisturbed, after in values.values:
+        assert after == pytest.approx(undisturbed, rel=1e-6)
+
+
+def step_with_frozen_places(make, sizes):
+    engine = make(sizes)
+    return engine.step(*torch.ones(2, 8, 32, dtype=torch.int64))
+
+
+def make_frozen_of_pytorch(sizes):
+    engines = lab("three_engines")
+    model = engines.whole_model(tied=False)
+    model.places.requires_grad_(False)
+    return engines.TorchThreeDimensions(model, sizes, 2, engines.adam, longest=0.5)
+
+
+def make_frozen_by_hand(sizes):
+    three = lab("three_dimensions")
+    model = three.whole_model(tied=False)
+    model.places.requires_grad_(False)
+    return three.ThreeDimensions(model, three.Mesh(sizes, three.JOINT), 2, three.adam, 0.5)
+
+
+def make_frozen_plan(sizes):
+    plans = lab("any_plan")
+    model = plans.whole_model(tied=True)
+    model.letters.requires_grad_(False)
+    return plans.AnyPlan(model, plans.Plan(pp=2, micro_batch=4), plans.adam)
+
+
+def test_frozen_parameters_of_one_stage_or_of_two_stay_out_of_norms_and_sums():
+    sizes, losses = {"dp": 1, "pp": 2, "tp": 1}, []
+    for make in (make_frozen_by_hand, make_frozen_of_pytorch, make_frozen_plan):
+        run = launch(step_with_frozen_places, make, sizes, world_size=2, device="cpu")
+        losses.append(run.values[0])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    assert losses[2] > 0

@@ -7,10 +7,11 @@ from dataclasses import astuple, replace
 
 import needs
 import pytest
+import torch
 import yaml
 from helpers import load_solved_lab
 
-from pedagogy_lib import launch
+from pedagogy_lib import RankError, launch
 
 WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
@@ -90,6 +91,9 @@ def test_deepspeed_json():
         "zero_optimization": {"stage": 1},
     }  # fmt: skip
     assert told.program == {"num_stages": 8, "activation_checkpoint_interval": 1}
+    # An argument of PipelineModule, which a program without stages does not have.
+    alone = WRITERS.deepspeed(Plan(dp=64, zero=3, recompute="full"), job())
+    assert list(alone.program) == ["recompute each layer"]
 
 
 def test_torchtitan_toml():
@@ -250,6 +254,19 @@ def test_a_program_for_fsdp2_trains_as_one_process(plan):
     program = FSDP2.fsdp2(plan, 8, **FSDP2.EXACTLY)
     run = launch(FSDP2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
     assert max(run.values) < 1e-12
+
+
+def step_of_program(program, samples, target):
+    step = FSDP2.execute_program(program, FSDP2.whole_model())["step"]
+    batch = torch.zeros(samples, 32, dtype=torch.int64)
+    step(batch, batch.index_fill(1, torch.tensor([3]), target))
+
+
+@pytest.mark.parametrize(("samples", "target"), [(16, 0), (8, -100)])
+def test_a_program_for_fsdp2_refuses_a_batch_that_it_would_weigh_wrongly(samples, target):
+    program = FSDP2.fsdp2(Plan(dp=2, zero=2, micro_batch=2), 8, **FSDP2.EXACTLY)
+    with pytest.raises(RankError, match="a step takes 8 samples, and no target is ignored"):
+        launch(step_of_program, program, samples, target, world_size=2, device="cpu")
 
 
 @pytest.mark.parametrize(

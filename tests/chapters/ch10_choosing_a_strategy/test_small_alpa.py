@@ -1,6 +1,7 @@
 """The small Alpa: both levels beside trying all there is, and its plans on ranks."""
 
 import time
+from functools import partial
 from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
@@ -291,6 +292,27 @@ def test_what_cannot_run_gets_one_sentence(devices, rows, sentence, shardings_la
             world_size=4,
             device="cpu",
         )
+
+
+def step_with_a_batch(uneven, plan, cluster, samples, target):
+    model, sgd = uneven.whole_model(HIDDENS), partial(torch.optim.SGD, lr=0.1)
+    engine = uneven.UnevenStages(model, plan, cluster, 16, 3, sgd)
+    inputs, targets = uneven.draw_digits(samples)
+    targets[0] = target
+    engine.step(inputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("samples", "target", "sentence"),
+    [(64, 0, "64 samples, not 16 × 3"), (48, -100, "some targets are -100")],
+)
+def test_a_batch_that_would_be_weighed_wrongly_is_refused(
+    samples, target, sentence, shardings_lab, alpa
+):
+    plan = [alpa.Stage(a, b, 2, (SAMPLES,) * 2) for a, b in ((0, 2), (2, 4))]
+    with pytest.raises(RankError, match=sentence):
+        launch(step_with_a_batch, lab("uneven_stages"), plan, cluster_of(shardings_lab), samples,
+               target, world_size=4, device="cpu")  # fmt: skip
 
 
 def step_under_autocast(uneven, rows, dtype=None) -> list[float]:
