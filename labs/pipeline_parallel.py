@@ -113,6 +113,11 @@ class Stage:
         """
         ...  # your code here
 
+    def clear(self):
+        """Forget the micro-batches that a step has left unfinished because it raised."""
+        for left in (self.kept, self.postponed, self.later):
+            left.clear()
+
     def keep(self, i, x, y):
         self.kept[i] = x, y
         self.most_kept = max(self.most_kept, len(self.kept.keys() | self.postponed.keys()))
@@ -324,7 +329,8 @@ class Pipeline:
         self.inputs, self.targets, self.losses = inputs, targets, []
         self.counts = [count_targets(of_part) for of_part in targets]
         self.refuse_nothing()
-        self.forget_last_step()
+        for left in (self.own, *self.stages):
+            left.clear()  # of what a step that raised has left behind
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
         for action in actions:
             do[action.kind](action)
@@ -333,13 +339,6 @@ class Pipeline:
         self.under_way.clear()
         refuse_pending(self.stages)
         return sum(loss.item() for loss in self.losses)
-
-    def forget_last_step(self):
-        """Forget what a step that raised has left behind; there is nothing after any other."""
-        self.own.clear()
-        for stage in self.stages:
-            for left in (stage.kept, stage.postponed, stage.later):
-                left.clear()
 
     def forward(self, action):
         """Get the input of the action's micro-batch, compute, and send the output on.

@@ -292,7 +292,7 @@ def test_a_configuration_on_the_command_line(engine, capsys):
     ("model", "gpus", "batch", "words", "program"),
     [
         ("llama-3-8b", "8xH100", "512", "dp 4 pp 2", "num_stages=2"),
-        ("llama-3-70b", "64xH100", "512", "recomputed", "activation_checkpoint_interval=1"),
+        ("llama-3-70b", "64xH100", "512", "recomputed", "recompute each layer="),
     ],
 )
 def test_what_a_file_cannot_say_is_printed_below_it(model, gpus, batch, words, program, capsys):
