@@ -120,7 +120,7 @@ class TwoVersionsStage(StashingStage):
             before = self.sums.setdefault(name)  # None until some micro-batch has a gradient
             if gradient is not None:
                 self.sums[name] = gradient / self.every + (0 if before is None else before)
-        if i % self.every == self.every - 1:  # the last micro-batch of its update
+        if i % self.every == self.every - 1:  # an incomplete group makes no update
             self.update(self.sums)
             self.sums = {}
 

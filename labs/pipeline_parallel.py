@@ -53,7 +53,7 @@ def balance(seconds, stages) -> list[int]:
     The slowest stage is as fast as possible. A stage is made of consecutive layers, at least one.
 
     seconds  the time of each layer, in the model's order
-    Cost     stages * layers² steps
+    Cost     stages * layers³ steps
     Raises   ValueError if there are fewer layers than stages
     """
     ...  # your code here

@@ -50,8 +50,8 @@ def average_gradients(model, group=None) -> None:
 
     Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
     Equals  the `.grad` of DistributedDataParallel(..., find_unused_parameters=True), except that
-            zeros may take the place of None where no rank has a gradient, so that AdamW's weight
-            decay shrinks such a parameter; and a sum may overflow in float16, as DDP divides first
+            zeros may take the place of None where no rank has a gradient, by which AdamW's weight
+            decay and momentum move it; and a sum may overflow in float16, as DDP divides first
     Cost    one all-reduce per parameter; each rank sends 2(n-1)/n of their bytes
     """
     ...  # your code here

@@ -52,7 +52,8 @@ def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
 def whole(parameter, group=None, of=None) -> Tensor:
     """Return all parts of a parameter, put together, or those of a tensor `of` cut in the same way.
 
-    of  for example the parameter's gradient. A tensor that is not cut is returned unchanged
+    of  for example the parameter's gradient, unless that is None. A tensor that is not cut is
+        returned unchanged
     """
     mine = (parameter if of is None else of).detach()
     if not hasattr(parameter, "cut_dim"):
@@ -353,6 +354,8 @@ class OwnRandomness:
     Outside the parallel region all ranks have to draw the same numbers; inside they must not,
     because they have different features. `with randomness:` draws from this rank's own stream, and
     the common stream continues afterwards as if nothing had been drawn.
+
+    Dropout draws from the generator of its tensor's device: this is for the default device.
 
     seed    the same on the n ranks of a group; seeds of other copies of the model are n or more
             apart, because their samples need other masks

@@ -282,7 +282,8 @@ class Zero3(Zero2):
 
     Units are reduced in turn, from the last to the first. So the model's own parameters, outside
     all modules that are units, should be among its first, such as its embeddings. All ranks have to
-    use the same modules, in the same order; a module of a unit returns one tensor.
+    use the same modules, in the same order; a module of a unit returns one tensor; and the loss
+    depends on the model's output, at which the backward gathers the model's own parameters.
 
     Equals  Zero1
     Cost    each forward and backward: 3(n-1)/n of the model

@@ -260,7 +260,7 @@ def train_on_ranks(data):
     model, accuracy, work = accumulation.train_classifier(data, passes=5)
     return nn.utils.parameters_to_vector(model.parameters()).detach(), accuracy, work
 
-worlds = {n: launch(train_on_ranks, data, world_size=n).values for n in (1, 4)}
+worlds = {n: launch(train_on_ranks, data, world_size=n, device="cpu").values for n in (1, 4)}
 alone, accuracy, _ = worlds[1][0]
 print(f"test images right, one process: {accuracy:.1%}")
 print(f"on 4 ranks: {worlds[4][0][2]}")

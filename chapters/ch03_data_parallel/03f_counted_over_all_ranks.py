@@ -49,14 +49,15 @@ counted = lab("counted_over_ranks")
 # Nothing here tells you the number: guess its size.
 
 # %%
-one_process = launch(counted.one_backward, nn.BatchNorm1d, world_size=1).values[0]
+one_process = launch(counted.one_backward, nn.BatchNorm1d, world_size=1, device="cpu").values[0]
 
 # %%
 guess = predict("BatchNorm on 2 ranks: gradients off by, in percent of the largest", unit="%")
 
 # %%
 def measure_gaps(norm, n):
-    return counted.largest_gaps(launch(counted.one_backward, norm, world_size=n), one_process)
+    run = launch(counted.one_backward, norm, world_size=n, device="cpu")
+    return counted.largest_gaps(run, one_process)
 
 gaps = {n: measure_gaps(nn.BatchNorm1d, n) for n in (2, more_ranks)}
 for n, (gradients, running) in gaps.items():
@@ -107,9 +108,9 @@ class MySyncBatchNorm(nn.BatchNorm1d):
         variance = squares / count - mean.square()
         with torch.no_grad():
             self.num_batches_tracked += 1
-            self.running_mean.lerp_(mean.to(x.dtype), self.momentum)
+            self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
             unbiased = variance * count / (count - 1)
-            self.running_var.lerp_(unbiased.to(x.dtype), self.momentum)
+            self.running_var.lerp_(unbiased.to(self.running_var), self.momentum)
         normal = (wide - mean) / (variance + self.eps).sqrt()
         return normal.to(x.dtype) * self.weight + self.bias
 
@@ -259,8 +260,8 @@ check("{{backward_tokens}}")
 
 # %%
 wanted = counted.gradients_alone()
-means = launch(counted.gradients_with, counted.mean_of_means, world_size=2).values[0]
-right = launch(counted.gradients_with, counted.backward_tokens, world_size=2).values[0]
+means, right = (launch(counted.gradients_with, way, world_size=2, device="cpu").values[0]
+                for way in (counted.mean_of_means, counted.backward_tokens))
 print(f"a mean of means: off by {relative_gap(means, wanted):.0%} of the largest gradient")
 print("tokens counted over all ranks: as one process, but for rounding:", close(right, wanted))
 

@@ -72,7 +72,8 @@ def train(checkpoints, folder, data, every, kill_after=None):
     return taken
 
 def try_to_train(name, *args):
-    return launch(train, checkpoints, folder / name, digits, *args, world_size=world_size).values[0]
+    return launch(train, checkpoints, folder / name, digits, *args, world_size=world_size,
+                  device="cpu").values[0]
 
 try:
     try_to_train("never", 100, die_at)
@@ -151,7 +152,7 @@ def resume_without_each(checkpoints, data, before, after):
             for name, (losses, others) in found.items()}
 
 found = launch(
-    resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size
+    resume_without_each, checkpoints, digits, 30, steps_after, world_size=world_size, device="cpu"
 ).values[0]
 gap = found["nothing"][2]
 print(f"with everything, weights differ by {gap}" + " ({{training_state}} is not solved yet)" * (gap != 0))
@@ -426,7 +427,7 @@ def train_and_save(checkpoints, place, data, in_background, megabytes):
         saving.wait()
 
 rounds = {"waiting for it": [], "in the background": []}
-for way in [*rounds] * 4:  # in turns; the first round of each does not count
+for way in [*rounds] * 6:  # in turns; the first round of each does not count
     shutil.rmtree(folder / way, ignore_errors=True)
     rounds[way].append(launch(train_and_save, checkpoints, folder / way, digits,
                               way == "in the background", state_megabytes, world_size=world_size,

@@ -181,14 +181,17 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
 #    without commas.
 # 2. It looks again and again who has come, until there is a list that all have agreed on. It
-#    **proposes** one, sorted, when `n` have come, as no more are expected. One that has trained
-#    with others also proposes as soon as all of `former` have come, or when `patience` has passed.
+#    **proposes** one, sorted, when `n` ranks have come, as no more are expected. One that has
+#    trained with others also proposes as soon as all of `former` have come, or when `patience` has
+#    passed.
 # 3. It returns the agreed list: the same in all processes. Who comes when there is a list already
 #    gets this list at once, without its own name on it.
 
 # %% [markdown]
 # A newcomer has trained with nobody: its `former` is `[]`. It must not propose a list after
-# `patience` seconds: the others may be busy with a step, and come later.
+# `patience` seconds: the others may be busy with a step, and come later. If a newcomer dies,
+# another takes its place: a name begins with its rank, up to a space, and a rank counts once. (The
+# check does not try that.)
 #
 # `meeting` is a text, such as `"meeting 3"`. All keys contain it, as other meetings use the same
 # store. `store.get(key)` waits until there is such a key, and returns `bytes`. `store.check([key])`

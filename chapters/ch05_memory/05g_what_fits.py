@@ -194,9 +194,10 @@ Table(["model", "states", "GPUs for the states", "for everything", "with the los
 # %% [markdown]
 # Compare the last three columns. Only for the first model do the states alone decide. What each GPU
 # keeps for its own sample does not shrink with more GPUs, and leaves less room for the states. For
-# the largest model it nearly fills a GPU. Then ZeRO alone is not enough, and tensor parallelism or
-# pipelines have to cut the sample's activations (chapters 07 and 08). For two models the loss in
-# chunks (05e) needs fewer GPUs.
+# the largest model it nearly fills a GPU. Then more GPUs hardly help, unless tensor parallelism or
+# pipelines cut the sample's activations, too (chapters 07 and 08). For two models the loss in
+# chunks (05e) needs fewer GPUs. (What remains of it is left out: 6 bytes for each number of the
+# last layer.)
 #
 # Now play. The left bar is one GPU alone, the right one each GPU of the run.
 

@@ -374,7 +374,7 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 # The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
 # it is 227.5.
 #
-# Stage 3 keeps 140 GB on each GPU. That is all of an H200, with nothing left for gathered units,
+# Stage 3 keeps 140 GB on each GPU, nearly all of an H200, with little left for gathered units,
 # activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
 # 16 bytes as well. What do more GPUs change?
 
@@ -384,8 +384,9 @@ plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16
             title="Model states on each GPU with FSDP2: 70 billion parameters, 4 + 4 + 8 bytes")
 
 # %% [markdown]
-# On 16 GPUs 70 GB are left on each: most of an H100, and half of an H200. So one takes 16 GPUs or
-# more, or offloads the optimizer (part 06g), or takes states of fewer bytes (part
+# On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a short context,
+# recomputed, may just fit, since drivers report some more than 141 GB. Otherwise take 16 GPUs or
+# more, offload the optimizer (part 06g), or take states of fewer bytes (part
 # [05c](05c_smaller_optimizer_states.ipynb)).
 
 # %% [markdown]

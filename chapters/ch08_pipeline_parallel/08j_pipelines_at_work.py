@@ -73,7 +73,9 @@ Table(["whose", "schedule", "as one process, but for rounding", "sent by both ra
 # within a rank.
 #
 # Now the idle time. A rank's part of the model takes 40 ms forward, and 40 ms for each half of the
-# backward; these times are emulated. Both engines have the same list of actions for ZB-V (08f).
+# backward; these times are emulated. Both engines have the same list of actions for ZB-V (08f). The
+# course's one is `EagerPipeline` of [pipeline_engines](../labs/pipeline_engines.py): it begins to
+# receive one action ahead.
 
 # %% tags=["nbval-ignore-output"]
 of_theory = {"GPipe": p - 1, "1F1B": p - 1, "interleaved 1F1B": (p - 1) / 2, "ZB-V": (p - 1) / 6}

@@ -285,8 +285,8 @@ print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
 # Mend it. `seed_of_mask` gets the number of the step, of the sample in the whole batch, and of the
 # module whose output is masked: from 0 on, at most 1,000 steps, 1,000,000 samples, 1,000 modules.
 # It returns a whole number from 0 to $2^{63} - 1$, the same on every rank. If any of the three
-# differs, so does the mask. Torch's CPU generator takes only the lowest 32 bits of a seed, so these
-# have to differ; two pairs among the check's 25,000 masks may be alike by chance.
+# differs, so does the mask, but for chance: torch's CPU generator takes only the lowest 32 bits of
+# a seed. Among the check's 25,000 masks, two pairs may be alike.
 
 # %%
 def seed_of_mask(step, sample, module):

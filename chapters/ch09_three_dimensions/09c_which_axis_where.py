@@ -365,11 +365,12 @@ Table(["", "parameters"],
 # |---|---|---|---|
 # | tp 8 | `--tensor-model-parallel-size 8` | `tensor_parallel_degree = 8` | `num_mp=8` |
 # | pp 4 | `--pipeline-model-parallel-size 4` | `pipeline_parallel_degree = 4` | `num_pp=4` |
-# | dp 2 | derived | `data_parallel_replicate_degree = 2` | `num_dp=2` |
+# | dp 2 | derived | `data_parallel_shard_degree = 2` | `num_dp=2` |
 #
 # The names in the last column are arguments of `PipeModelDataParallelTopology(…)`, which numbers
-# the ranks. It cuts no layer: layers that are cut along tp come from another library. In
-# torchtitan, `data_parallel_shard_degree` shards as FSDP does.
+# the ranks. It cuts no layer: layers that are cut along tp come from another library. torchtitan's
+# copies are sharded as by FSDP: beside tp or pp it refuses `data_parallel_replicate_degree` alone,
+# says its source.
 
 # %% [markdown]
 # Which order of axes do these engines have? DeepSpeed's topology has the axes pipe, data, model.

@@ -109,7 +109,9 @@ check("{{megatron_arguments}}")
 
 # %% [markdown]
 # The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
-# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. nanotron's YAML has
+# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. And your program
+# has to load a model with a `tp_plan`, and to step inside `maybe_context_parallel`: without, all
+# ranks along tp or cp compute the same, and no error says so. nanotron's YAML has
 # its default `rope_theta`, 10,000, where Llama 3 has 500,000.
 #
 # If an engine cannot express a plan, the lab refuses, and tells the first reason that it finds.
@@ -181,7 +183,9 @@ Table(["refused", "plans"], reasons.most_common(8))
 #
 # The *train batch* is the number of samples in a step. The *micro-batch* is how many samples go
 # through the model at a time on one rank. *Accumulation steps* are how many micro-batches each copy
-# goes through in a step. There are dp copies: ranks along tp and pp are no copies.
+# goes through in a step. There are dp copies: ranks along pp are no copies. But with `autotp_size`,
+# DeepSpeed 0.19.8 counts the ranks along tp, too, although they get the same samples. So the lab
+# writes tp times the batch.
 
 # %% [markdown]
 # ### Exercise {{complete_batch}} · Complete DeepSpeed's batch settings
@@ -502,7 +506,8 @@ put_to_the_test(f"""
   since bash refuses the line before any GPU is used. That dp is derived says Megatron-LM's source
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
   {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by PyTorch's
-  documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4)
+  documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4),
+  which gathers once for each micro-batch, where the cost model counts one gather in a step
 - FSDP(module), with one call for a whole model | lecture |
   {"costs memory" if more > 2 else "right"} | measured with FSDP2: the largest all-gather of one
   unit has {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
@@ -531,7 +536,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **An engine limits the plans**: most engines can express only some of the fastest plans.
-# * **Train batch = micro-batch × accumulation steps × copies.** Ranks along tp are no copies.
+# * **Train batch = micro-batch × accumulation steps × copies.** What counts as a copy, the engine
+#   decides.
 # * In Megatron-LM, **dp is what is left**, and ZeRO 1 is an option of its own.
 # * With FSDP2, **blocks first, then the model, then the optimizer**.
 # * **An engine may ignore a misspelt option.** Print what it has understood.

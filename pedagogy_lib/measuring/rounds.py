@@ -7,13 +7,16 @@ from statistics import median, quantiles
 from ..basics.errors import need
 from ..basics.units import brief, two_digits
 
-FEWEST = 3
+FEWEST, MANY = 3, 5
 UNDECIDED = "no difference seen here"
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times as long one way took as another: median and quartiles over the rounds."""
+    """How many times as long one way took as another: median and quartiles over the rounds.
+
+    Of fewer than five rounds, low and high are the lowest and the highest.
+    """
 
     low: float
     median: float
@@ -41,7 +44,8 @@ def compare_rounds(first, second, margin=0.1) -> Ratio:
 
     Two ways that take turns meet the same disturbances, so each round is compared with itself. The
     result's `word` is "quicker" or "slower" only if the middle half of the rounds differ by more
-    than the margin, a tenth; otherwise it is "no difference seen here". One round decides nothing.
+    than the margin, a tenth; otherwise it is "no difference seen here". Of fewer than five rounds,
+    all have to. One round decides nothing.
 
     first, second  seconds of each round, as in `run["label"].rounds`, without those that warm up
     Raises         LaunchError if there are fewer than three rounds, or not as many of both ways
@@ -53,7 +57,11 @@ def compare_rounds(first, second, margin=0.1) -> Ratio:
         f"{len(first)} and {len(second)}",
     )
     need(min(first + second) > 0, "compare_rounds() takes seconds greater than 0")
-    return Ratio(*quantiles([a / b for a, b in zip(first, second)], method="inclusive"), margin)
+    ratios = sorted(a / b for a, b in zip(first, second))
+    low, middle, high = quantiles(ratios, method="inclusive")
+    if len(ratios) < MANY:
+        low, high = ratios[0], ratios[-1]
+    return Ratio(low, middle, high, margin)
 
 
 def find_quickest(times, margin=0.1) -> list[str]:

@@ -171,7 +171,8 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
     """Write the JSON, and what the program has to do: arguments of PipelineModule, or recompute.
 
     It covers only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
-    Megatron-DeepSpeed does, there are dp × tp × pp.
+    Megatron-DeepSpeed does, there are dp × tp × pp. Where DeepSpeed cuts along tp, its batch sizes
+    count all ranks, says runtime/config.py of 0.19.8.
     """
     need("DeepSpeed", {"its pipeline takes ZeRO 1 at most": plan.pp > 1 and plan.zero > 1})
     need_possible("DeepSpeed", plan, job)
@@ -184,7 +185,7 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
         "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,
     })  # fmt: skip
     told = {
-        "train_batch_size": job.batch,
+        "train_batch_size": job.batch * plan.tp,  # as if ranks along tp had samples of their own
         "train_micro_batch_size_per_gpu": plan.micro_batch,
         "gradient_accumulation_steps": accumulation(plan, job),
         "bf16": {"enabled": True},
@@ -193,7 +194,9 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
     }
     if plan.tp > 1:
         told["tensor_parallel"] = {"autotp_size": plan.tp}
-    program = {"num_stages": plan.pp} if plan.pp > 1 else {}
+    program = {}
+    if plan.pp > 1:  # by default it shares out parameters, not layers
+        program = {"num_stages": plan.pp, "partition_method": "uniform"}
     if plan.recompute == FULL:
         program |= {"activation_checkpoint_interval": 1} if plan.pp > 1 else RECOMPUTING
     return Configuration("DeepSpeed", json.dumps(told, indent=2), program)

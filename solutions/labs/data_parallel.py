@@ -79,7 +79,8 @@ class DDP(nn.Module):
     all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
                 by itself, leaves None where no rank has a gradient, and divides first; here zeros
-                are allowed, which weight decay shrinks, and a sum may overflow in float16.
+                are allowed, by which weight decay and momentum move it, and in float16 a sum may
+                overflow.
                 It also copies rank 0's buffers to all ranks before a forward; here each rank keeps
                 its own, such as BatchNorm's running statistics
     Raises      RuntimeError in a forward or backward before finish(). (Your is_ready need not.)

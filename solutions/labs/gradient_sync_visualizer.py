@@ -74,6 +74,8 @@ def flatten(bucket) -> Tensor:
 def unflatten(flat: Tensor, bucket) -> None:
     """Copy the parts of a flat tensor into the `.grad` of each parameter of a bucket."""
     for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+        if not p.requires_grad:  # frozen since the bucket was made
+            continue
         if p.grad is None:
             p.grad = torch.empty_like(p)
         p.grad.copy_(part.view_as(p))

@@ -193,7 +193,7 @@ def share_of_batch(options, samples) -> int:
 @record  # torchrun then reports the traceback of the rank that failed first
 def main(words=None):
     options = options_of(words)
-    if torch.cuda.is_available():
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # this process's own GPU
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)

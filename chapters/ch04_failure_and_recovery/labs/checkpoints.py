@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -344,13 +345,13 @@ def need_readable(checkpoint: Path):
 
 
 def oldest_first(folder: Path) -> list[Path]:
-    """Return all finished checkpoints in the order of their steps; a longer number is larger.
+    """Return all finished checkpoints in the order of their steps.
 
     Raises  OSError if the folder exists and cannot be read
     """
     paths = folder.iterdir() if folder.exists() else ()
-    found = (path for path in paths if path.name.startswith("step-"))
-    return sorted(found, key=lambda path: (len(path.name), path.name))
+    found = (path for path in paths if re.fullmatch(r"step-\d+", path.name))  # no copy beside it
+    return sorted(found, key=lambda path: int(path.name[5:]))
 
 
 def find_newest(folder, group=None) -> Path | None:

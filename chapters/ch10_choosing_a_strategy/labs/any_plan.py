@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
-from cost_model import FULL, Plan
+from cost_model import FULL, SELECTIVE, Plan
 from language_model import draw_batch, standard_library
 from long_contexts import split_context, zigzag
 from memory import recompute_modules
@@ -70,6 +70,8 @@ class AnyPlan:
     def __init__(self, model, plan: Plan, make_optimizer, way="ring"):
         if plan.zero > 1 and plan.pp > 1:
             raise ValueError("ZeRO 2 and 3 reduce in each backward: with a pipeline take ZeRO 1")
+        if plan.chunks > 1 or plan.recompute == SELECTIVE:
+            raise ValueError("it trains with one chunk a stage, and recomputes layers or nothing")
         self.plan, self.mesh = plan, mesh_of(plan)
         context, width = model.places.weight.shape
         vocabulary = len(model.letters.weight)

@@ -59,10 +59,10 @@ def read_megatron(found, program) -> Plan:
 
 def read_deepspeed(found, program) -> Plan:
     micro_batch = found["train_micro_batch_size_per_gpu"]
-    parts = micro_batch * found["gradient_accumulation_steps"]
-    dp = whole_share(found["train_batch_size"], parts, "samples")
-    recompute = FULL if set(program) - {"num_stages"} else NONE
     tp, pp = found.get("tensor_parallel.autotp_size", 1), program.get("num_stages", 1)
+    parts = micro_batch * found["gradient_accumulation_steps"] * tp
+    dp = whole_share(found["train_batch_size"], parts, "samples")
+    recompute = FULL if set(program) - {"num_stages", "partition_method"} else NONE
     zero = found["zero_optimization.stage"]
     return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)
 

@@ -306,3 +306,11 @@ def test_a_worker_that_is_killed_loses_what_it_has_not_saved():
     assert often["saving"] >= 0.002
     assert often["cost"] > 0
     assert rarely["cost"] == 1  # nothing was ever saved
+
+
+def test_a_copy_beside_the_checkpoints_is_none_of_them(tmp_path):
+    launch_on_cpu(save_steps, tmp_path, [5, 10], world_size=1)
+    shutil.copytree(tmp_path / "step-000010", tmp_path / "step-000010-good")
+    launch_on_cpu(save_steps, tmp_path, [15, 20], world_size=1)
+    assert CHECKPOINTS.newest_whole(tmp_path).name == "step-000020"
+    assert names(tmp_path) == ["step-000010-good", "step-000015", "step-000020"]

@@ -86,11 +86,13 @@ def test_deepspeed_json():
     """deepspeed/runtime/constants.py of 0.19.8."""
     told = WRITERS.deepspeed(Plan(dp=8, pp=8, zero=1, micro_batch=4, recompute="full"), job())
     assert json.loads(told.text) == {
-        "train_batch_size": 512, "train_micro_batch_size_per_gpu": 4,
+        "train_batch_size": 4096, "train_micro_batch_size_per_gpu": 4,
         "gradient_accumulation_steps": 16, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
         "zero_optimization": {"stage": 1},
     }  # fmt: skip
-    assert told.program == {"num_stages": 8, "activation_checkpoint_interval": 1}
+    assert told.program == {
+        "num_stages": 8, "partition_method": "uniform", "activation_checkpoint_interval": 1,
+    }  # fmt: skip
     # An argument of PipelineModule, which a program without stages does not have.
     alone = WRITERS.deepspeed(Plan(dp=64, zero=3, recompute="full"), job())
     assert list(alone.program) == ["recompute each layer"]
@@ -177,12 +179,12 @@ def test_what_an_engine_cannot_express(engine, plan, model, sentence):
 @pytest.mark.parametrize(
     ("engine", "old", "new", "sentence"),
     [
-        ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "500 samples"),
+        ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "4000 samples"),
         ("Megatron-LM", "--nnodes 8", "--nnodes 7", "512 samples cannot be shared out evenly to 7"),
         ("Megatron-LM", "--nnodes 8", "", "how many ranks are there?"),
-        ("DeepSpeed", '_size": 512', '_size": 500', "500 samples"),
+        ("DeepSpeed", '_size": 4096', '_size": 4000', "4000 samples"),
         ("accelerate", "num_processes: 64", "num_processes: 32", "make 64 ranks"),
-        ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "500 samples"),
+        ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "4000 samples"),
     ],
 )
 def test_contradictions_are_told(engine, old, new, sentence):
@@ -221,11 +223,12 @@ def derive_settings(told, copies):
 def test_deepspeed_derives_the_same(plan):
     told = json.loads(WRITERS.deepspeed(plan, job()).text)
     steps = told.pop("gradient_accumulation_steps")
-    run = launch(derive_settings, told, plan.dp, world_size=1, device="cpu")
-    expected = (512, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
+    run = launch(derive_settings, told, plan.dp * plan.tp, world_size=1, device="cpu")
+    batch = 512 * plan.tp  # DeepSpeed counts ranks along tp as copies
+    expected = (batch, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
     assert run.values[0] == expected
     said = launch(BACK.verdict_of_deepspeed, told | {"gradient_accumulation_steps": steps + 1},
-                  plan.dp, world_size=1, device="cpu")  # fmt: skip
+                  plan.dp * plan.tp, world_size=1, device="cpu")  # fmt: skip
     assert said.values[0].startswith("refused: Check batch related parameters")
 
 

@@ -141,6 +141,15 @@ def test_stages_of_random_seconds(gap, alpa, space, shardings_lab):
         assert [0, *(end for _, end, _ in stages)][:-1] == [first for first, *_ in stages]
 
 
+def test_a_layer_that_is_there_four_times_is_as_cheap_as_four_equal_layers(shardings_lab, space):
+    job = shardings_lab.Job(cluster_of(shardings_lab, 1, 4), 128, 6)
+    once, equal = shardings_lab.mlp(64, 2048), [shardings_lab.mlp(64, 2048) for _ in range(4)]
+    assert shardings_lab.solve([once] * 4, 4, job)[0] == shardings_lab.solve(equal, 4, job)[0]
+    assert space.cheapest_by_trying([once] * 2, 4, job) == space.cheapest_by_trying(
+        equal[:2], 4, job
+    )
+
+
 def test_48_layers_on_64_devices_take_seconds(shardings_lab, alpa):
     """The promise is 5 s; here a machine may be busy. It takes about one."""
     inside, across = shardings_lab.Link(5e-6, 200e9), shardings_lab.Link(2e-5, 25e9)
