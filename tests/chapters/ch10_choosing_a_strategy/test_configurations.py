@@ -179,12 +179,12 @@ def test_what_an_engine_cannot_express(engine, plan, model, sentence):
 @pytest.mark.parametrize(
     ("engine", "old", "new", "sentence"),
     [
-        ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "4000 samples"),
+        ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "500 samples"),
         ("Megatron-LM", "--nnodes 8", "--nnodes 7", "512 samples cannot be shared out evenly to 7"),
         ("Megatron-LM", "--nnodes 8", "", "how many ranks are there?"),
         ("DeepSpeed", '_size": 4096', '_size": 4000', "4000 samples"),
         ("accelerate", "num_processes: 64", "num_processes: 32", "make 64 ranks"),
-        ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "4000 samples"),
+        ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "500 samples"),
     ],
 )
 def test_contradictions_are_told(engine, old, new, sentence):
