@@ -86,7 +86,7 @@ def test_deepspeed_json():
     """deepspeed/runtime/constants.py of 0.19.8."""
     told = WRITERS.deepspeed(Plan(dp=8, pp=8, zero=1, micro_batch=4, recompute="full"), job())
     assert json.loads(told.text) == {
-        "train_batch_size": 4096, "train_micro_batch_size_per_gpu": 4,
+        "train_batch_size": 512, "train_micro_batch_size_per_gpu": 4,
         "gradient_accumulation_steps": 16, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
         "zero_optimization": {"stage": 1},
     }  # fmt: skip
