@@ -159,11 +159,11 @@ def train(model, finish, text, steps, samples=32):
 
 
 def apart(model) -> float:
-    """Return the largest difference of any weight from rank 0's, on any rank."""
+    """Return the largest difference of any weight from rank 0's, on any rank; inf with a NaN."""
     mine = parameters_to_vector(model.parameters()).detach()
     of_rank_0 = mine.clone()
     dist.broadcast(of_rank_0, 0)
-    gap = (mine - of_rank_0).abs().max()
+    gap = (mine - of_rank_0).abs().max().nan_to_num(torch.inf)  # MAX may drop a NaN
     dist.all_reduce(gap, dist.ReduceOp.MAX)
     return gap.item()
 

@@ -36,7 +36,7 @@ class MixedPrecision:
     """
 
     def __init__(self, parameters, make_optimizer):
-        self.parameters = list(parameters)
+        self.parameters = list(dict.fromkeys(parameters))  # a tied one once
         ...  # your code here
         self.optimizer = make_optimizer(self.masters)
 

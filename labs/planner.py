@@ -59,8 +59,10 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     shape = job.shape
     reasons = {
         "tp does not divide the heads": shape.heads % plan.tp != 0,
-        "tp is larger than the number of heads of keys":
-            plan.tp > np.where(shape.kv_heads, shape.kv_heads, shape.heads),
+        "tp does not divide the heads of keys": (shape.kv_heads or shape.heads) % plan.tp != 0,
+        "tp does not divide the MLP's width": shape.mlp % plan.tp != 0,
+        "tp does not divide the tokens of a sequence, or of its part along cp":
+            plan.sequence & (shape.context % (plan.cp * plan.tp) != 0),
         "there are more stages, or chunks of them, than layers":
             plan.pp * plan.chunks > shape.layers,
         "stages do not divide the layers, and this planner makes equal ones only":
@@ -179,13 +181,16 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
     model    a name of labs/model_shapes.py, or a Shape
     gpus     how many of which kind
     batch    samples per step; by default about four million tokens, which the GPUs can share
+    context  tokens of a sample; a table of positions that is shorter grows with it
     Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} is a number of 1 or more, not {number}")
     shape = model_named(model) if isinstance(model, str) else model
-    shape = replace(shape, context=context) if context else shape
+    if context:
+        positions = max(shape.positions, context) if shape.positions else 0
+        shape = replace(shape, context=context, positions=positions)
     count, gpu = gpus_in(gpus)
     batch = batch or nearest_batch(TOKENS / shape.context, count)
     planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)

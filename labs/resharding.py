@@ -16,7 +16,7 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
 from zero import STAGES, whole
-from zero_on_disk import collect_optimizer_state, make_state, show_shards
+from zero_on_disk import collect_optimizer_state, get_unsharded, make_state, show_shards
 
 # ---- Which part is where --------------------------------------------------------------------
 
@@ -55,11 +55,11 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
 def save_parts(engine, folder) -> None:
     """Write one file: this rank's part of each flat tensor, without padding.
 
-    The folder is a new one, which all ranks can read. What is no part of a parameter's state, such
-    as the factor of a LossScaler, is not saved.
+    Rank 0 also writes frozen parameters and buffers. The folder is a new one, which all ranks can
+    read. What belongs to no parameter, such as the factor of a LossScaler, is not saved.
     """
     units = list(engine.units.values())
-    parts = {}
+    parts = get_unsharded(engine) if dist.get_rank() == 0 else {}
     for name, x in shards_of(engine).items():
         unit = units[int(name.split(".")[0])]
         length, each = sum(unit.sizes), unit.shard.numel()
@@ -96,6 +96,9 @@ def load_parts(engine, folder) -> int:
         target = x[: len(new)] if x.dim() else x  # without padding
         target.copy_(new)
         read += new.nbytes
+    for name, x in get_unsharded(engine).items():
+        x.copy_(files[0][name])
+        read += x.nbytes
     show_shards(engine)
     return read
 

@@ -42,7 +42,10 @@ def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
 
 
 def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
-    """Return this rank's part of a parameter, as a parameter that records how the whole was cut."""
+    """Return this rank's part of a parameter, as a parameter that records how the whole was cut.
+
+    copy.deepcopy of a model loses this record: cut the copy of a whole model instead.
+    """
     part = nn.Parameter(cut(parameter.detach(), dim, group, together), parameter.requires_grad)
     part.cut_dim = dim
     part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), together)
@@ -334,7 +337,8 @@ def gradient_norm(model, group=None) -> Tensor:
     """Exercise 7.15. Return the norm of the whole model's gradient on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
-    cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
+    cut parameter, or none with a gradient, on all ranks or on some of them. Whole parameters, if
+    there are any, are on all ranks, and have the same gradients there.
 
     Returns  one number, in float64 for float64 parameters, else in float32. It is infinite or nan
              if a gradient is so, or its square: in float32, that of 1e20 is infinite, as in torch's

@@ -47,7 +47,8 @@ def options_of(words=None):
                         help="bfloat16: shards stay float32")  # fmt: skip
     parser.add_argument("--recompute", action="store_true", help="blocks, in the backward")
     parser.add_argument("--every", type=int, default=6, help="steps between checkpoints")
-    parser.add_argument("--folder", help="of the checkpoint; without it, nothing is saved")
+    parser.add_argument("--folder", type=os.path.normpath,  # without a slash at its end
+                        help="of the checkpoint; without it, nothing is saved")  # fmt: skip
     return parser.parse_args(words)
 
 

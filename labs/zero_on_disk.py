@@ -40,7 +40,8 @@ class DiskOffloadOptimizer:
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
-    folder          for the files, which are as large as the copies and the state
+    folder          for the files, which are as large as the copies and the state. Each rank has its
+                    own files in it; another optimizer needs another folder
     dtype           of the copies and of the state, if it is not that of the parameters: float32
                     makes the copies master weights of parameters in bfloat16
     Raises          ValueError if the optimizer needs all parameters at once, as
@@ -50,7 +51,8 @@ class DiskOffloadOptimizer:
 
     @torch.no_grad()
     def __init__(self, parameters, make_optimizer, folder, dtype=None):
-        self.parameters, self.folder = list(parameters), Path(folder)
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        self.parameters, self.folder = list(parameters), Path(folder, f"rank {rank}")
         need_one_by_one(make_optimizer([nn.Parameter(torch.zeros(1))]))
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
@@ -101,11 +103,9 @@ def make_large(folder, megabytes):
     """
     torch.manual_seed(0)
     side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
-    model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
+    model, adam = nn.Linear(side, side, bias=False), torch.optim.Adam
     if folder is not None:
-        adam = partial(
-            DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
-        )
+        adam = partial(DiskOffloadOptimizer, make_optimizer=adam, folder=folder)
     return model, Zero3(model, adam)
 
 
@@ -149,8 +149,7 @@ def watch_mixed(folder) -> int:
     from pedagogy_lib import measure
 
     model = nn.Linear(256, 256, bias=False).bfloat16()
-    place = Path(folder, f"rank {dist.get_rank()}")
-    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=place,
+    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=folder,
                        dtype=torch.float32)  # fmt: skip
     engine = Zero3(model, in_files)
     x = torch.randn(8, 256).bfloat16()
@@ -203,8 +202,15 @@ def show_shards(engine) -> None:
             all_gather_ring(unit.chunks, unit.group)
 
 
+def get_unsharded(engine) -> dict[str, Tensor]:
+    """Return what is in no unit, by name: frozen parameters, and buffers that a state_dict has."""
+    in_units = {p for unit in engine.units.values() for p in unit.parameters}
+    named = engine.model.state_dict(keep_vars=True)
+    return {f"model.{name}": x.detach() for name, x in named.items() if x not in in_units}
+
+
 def make_sharded_state(engine) -> dict[str, Tensor]:
-    """Return the content of a ZeRO engine's checkpoint: shards, and the optimizer's state for them.
+    """Return the content of a ZeRO engine's checkpoint: shards, their optimizer state, the rest.
 
     Shards are written as parts of one long tensor without padding, since padding depends on the
     number of ranks. Each is a `DTensor`, which knows which part this rank has, so that
@@ -214,7 +220,7 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
     from torch.distributed.tensor import DTensor, Shard
 
     mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
-    state = {}
+    state = get_unsharded(engine)
     for number, unit in enumerate(engine.units.values()):
         length, each = sum(unit.sizes), unit.shard.numel()
         here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
@@ -233,7 +239,8 @@ def save(engine, folder) -> None:
     """Write a checkpoint of a ZeRO engine; every rank writes its own part.
 
     The folder is a new one: files that it has are overwritten, and if the program is killed
-    meanwhile, neither checkpoint is whole. The factor of a LossScaler is not saved.
+    meanwhile, neither checkpoint is whole. Of buffers that differ between ranks, one rank's are
+    saved. The factor of a LossScaler is not saved.
     """
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 

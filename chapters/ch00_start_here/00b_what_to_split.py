@@ -330,7 +330,7 @@ put_to_the_test(more_statements, more=f"""
 # * **Replicas** do not add up their memory: eight GPUs of 4 GB hold no model of 32 GB. **Shards**
 #   do.
 # * With DDP, a training loop changes by a few lines. It trains the same model as one process, if
-#   all ranks have equally many samples, and no layer mixes these.
+#   the loss is a mean over equally many terms on every rank, and no layer mixes samples.
 # * Deal samples like cards: sample $i$ goes to rank $i \bmod n$.
 #
 # **Your exercise** stands in a cell above.

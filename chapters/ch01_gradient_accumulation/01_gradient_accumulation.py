@@ -355,6 +355,7 @@ def train_scaled(model, micro_batches, optimizer, scaler):
 
 # %%
 optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+optimizer.zero_grad()  # the cell above has left clipped gradients
 train_scaled(model, micro_batches, optimizer, scaler)  # no message
 try:
     for inputs, targets in micro_batches:

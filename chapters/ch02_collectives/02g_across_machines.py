@@ -325,9 +325,9 @@ if machines:
 # ranks that wait in a call.
 #
 # If the cable comes back in time, nothing is lost. The operating system sends again what was not
-# confirmed. It waits at least 0.2 s before it tries, and each time without an answer twice as long.
-# So ranks may stand still for longer than the cable was out. (The seconds of a plan count from the
-# moment at which your function begins.)
+# confirmed. After one early probe, it waits at least 0.2 s before it tries again, and each time
+# without an answer twice as long. So ranks may stand still for longer than the cable was out. (The
+# seconds of a plan count from the moment at which your function begins.)
 
 # %% tags=["nbval-ignore-output"]
 if machines:

@@ -167,7 +167,8 @@ print("with find_unused_parameters=True, .grad of the unused layer is None:", fo
 # %% [markdown]
 # With `find_unused_parameters=True`, DDP walks through the graph before each backward. Then all
 # ranks tell each other which parameters they have used. That is one more all-reduce. Are the same
-# parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once.
+# parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once: in
+# its first backward, which therefore must not be inside `no_sync`.
 #
 # Gradients are not all that travels. In a forward, DDP also sends the buffers of rank 0 to all
 # others (part 03: tensors that are not trained, such as BatchNorm's running mean). Under `no_sync`

@@ -53,7 +53,7 @@ folder = Path(kept.name)
 # one machine. With these, `init_process_group` finds the others. In the file this is `main`:
 #
 # ```python
-# if torch.cuda.is_available():
+# if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
 #     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 #     torch.cuda.set_device(device)
 #     dist.init_process_group("nccl", device_id=device)
@@ -65,10 +65,10 @@ folder = Path(kept.name)
 # ```
 
 # %% [markdown]
-# The device decides the backend: NCCL for GPUs, Gloo for the CPU. `device_id` tells NCCL which GPU
-# belongs to this process, and NCCL connects the GPUs at once. Above `main` stands `@record`, so
-# that `torchrun` can report the traceback of a rank that failed ([its
-# documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
+# The device decides the backend: NCCL if this machine has a GPU for each of its ranks, else Gloo on
+# the CPU. `device_id` tells NCCL which GPU belongs to this process, and NCCL connects the GPUs at
+# once. Above `main` stands `@record`, so that `torchrun` can report the traceback of a rank that
+# failed ([its documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
 
 # %% [markdown]
 # **On GPUs: without `set_device`**, anything that does not name a device ends up on GPU 0:

@@ -120,10 +120,10 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
              title="Links of 10 MB/s: through a server, and round a ring of as many ranks")
 
 # %% [markdown]
-# Every worker adds two copies to the server's one link: one out, one in. In a ring, a link carries
-# less than two copies in all, however many ranks there are. (Messages have a latency, and nine
-# processes share the cores of this computer. So with many ranks, both may take longer than
-# predicted.)
+# Every worker adds a copy in each direction to the server's one link. In a ring, a link carries
+# less than two copies in each direction, however many ranks there are. (Messages have a latency,
+# and nine processes share the cores of this computer, so that with many ranks both may take longer
+# than predicted.)
 #
 # The links are slowed down by the operating system, so these ranks run on the CPU, also if you have
 # GPUs. That is what `device="cpu"` means in this part.

@@ -36,7 +36,8 @@ digits = lab("gradient_accumulation").digits()[:2]
 # One process drives all GPUs of a computer, with a thread for each. The model lives on GPU 0. In
 # each step GPU 0
 #
-# 1. *scatters* the inputs,
+# 1. *scatters* the inputs, unless the program has left them on the CPU, from where they go to each
+#    GPU,
 # 2. *replicates* the weights; then all GPUs compute their forward;
 # 3. *gathers* the outputs, and computes the loss,
 # 4. *scatters* the gradients of the outputs; then all compute their backward;
@@ -101,15 +102,16 @@ else:
 plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to hold")
 
 # %% [markdown]
-# Rank 0 alone has the **optimizer's state** and the **whole batch**. Its gradients are two models
-# large: its own, and the sum. The other ranks hold their own gradients, and a flat copy that
+# Rank 0 alone has the **optimizer's state**, and here the **whole batch**. Its gradients are two
+# models large: its own, and the sum. The other ranks hold their own gradients, and a flat copy that
 # travels (*communication*).
 #
 # How much of this is the emulation? That rank 0 holds the optimizer's state follows from where the
 # model lives. In PyTorch's source (`torch/nn/parallel/_functions.py`), one function replicates all
 # weights. Its backward waits for the gradients of all replicas, and adds them up on GPU 0. So GPU 0
-# holds its own gradients and the sum there, too. Only the flat copy is the emulation's: the real
-# buffers have at most 10 MB.
+# holds its own gradients and the sum there, too. The flat copy is the emulation's, because the real
+# buffers have at most 10 MB. The whole batch is on GPU 0 only if the program has moved it there,
+# while all outputs are gathered there in any case (unless `output_device` names another GPU).
 
 # %% [markdown]
 # So GPU 0 is a parameter server again, and it also computes. All GPUs are equally large, so GPU 0
@@ -152,7 +154,8 @@ cores_guess.compare(1, cores["python_work"]["threads"])
 # Python. So the lock is one reason to have a process for each GPU. The other reasons stand in
 # sections 1 and 2: the bytes and the memory of GPU 0, and weights that travel anew in each step.
 #
-# PyTorch's [documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+# PyTorch's
+# [documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
 # recommends DDP instead, “even if there is only a single node”.
 
 # %% [markdown]
@@ -283,7 +286,7 @@ put_to_the_test(text, more=others + f"""
 #
 # * `DataParallel` is a server on GPU 0, in one Python process. Weights go out and gradients come
 #   back in each step.
-# * GPU 0 is full first: it also has the optimizer's state, the whole batch and the sum of the
+# * GPU 0 is full first: it also has the optimizer's state, all outputs and the sum of the
 #   gradients.
 # * Two threads of Python code share one core. A process for each GPU has no such limit.
 # * PyTorch recommends DDP, even on one machine.

@@ -96,10 +96,11 @@ print(f"own hook for bfloat16: {share:.2f} times the bytes of DDP")
 # %% [markdown]
 # ## 2 · Fewer numbers
 #
-# A gradient of a linear layer is a matrix, and a special one. For one sample it is a column times a
-# row: the gradient of the output, times the input. Such a product has **matrix rank** 1, and two
-# vectors say everything about it. (This rank of a matrix has nothing to do with ranks that are
-# processes. We write $r$ for it.) For a batch, the matrix is a sum of such products.
+# A gradient of a linear layer is a matrix, and a special one. For one row of inputs (one sample
+# here, one token in a transformer) it is a column times a row: the gradient of the output, times
+# the input. Such a product has **matrix rank** 1, and two vectors say everything about it. (This
+# rank of a matrix has nothing to do with ranks that are processes. We write $r$ for it.) For a
+# batch, the matrix is a sum of such products.
 #
 # How much of the gradient do the largest 1, 2 or 4 products hold? We measure it by the sum of
 # squares of all entries.
@@ -273,9 +274,10 @@ Table(["way", "bytes a step", "a step takes", f"loss after {steps} steps",
       worth.rows(losses, bytes_of, seconds, budget))
 
 # %% [markdown]
-# Who is best depends on what is counted: steps, bytes or seconds. (Named above the table are all
-# ways whose three seeds overlap with those of the best one. Where more steps fit into the time than
-# were trained, the loss at the end of the training stands there.)
+# Which ways stay among the best depends on what is counted: steps, bytes or seconds. (Named above
+# the table are the way with the lowest median, and all whose three seeds overlap with its seeds.
+# Where more steps fit into the time than were trained, the loss at the end of the training stands
+# there.)
 #
 # *Break it.* Set `card_megabytes_per_second` to 500. Then a step takes about as long as its
 # computation and the latency of its messages. A way that sends seven small messages may be slower

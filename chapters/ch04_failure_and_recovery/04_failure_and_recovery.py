@@ -369,8 +369,9 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 # some are damaged, because `keep` counts whole ones. Here that is enough with `keep=1` only. The
 # training went on in any case, and what was saved before is whole.
 #
-# *Break it:* in `finish`, remove the old ones before the renaming. As long as nothing fails, all is
-# well, with room for `keep` only. But with `keep=1`, a crash between the two leaves nothing.
+# *Break it:* in `save`, let rank 0 remove the old ones before the ranks write (`remove_old` with
+# `keep - 1`, then a barrier). As long as nothing fails, room for `keep` is enough. But with
+# `keep=1`, a crash meanwhile leaves nothing.
 
 # %% [markdown]
 # ## 4 · While the training goes on

@@ -162,7 +162,7 @@ def save_shards(sharded, checkpoints, text, place):
 
 def load_shards(sharded, checkpoints, text, place):
     training = sharded.ParallelTraining("ZeRO-3", text)
-    missing = sharded.load_from_others(training, checkpoints.newest_whole(place))
+    missing = sharded.load_from_others(training, checkpoints.find_newest(place))
     return [p.detach() for p in training.way.parameters], training.way.lengths, missing
 
 def gather_shards(ranks, function):
@@ -187,10 +187,11 @@ Table(["rank", f"reads, of shards that {world_size} ranks saved"],
        for rank, of_rank in pieces.items()], title="If the whole model were one unit")
 
 # %% [markdown]
-# To load, no rank needs the whole model: it reads its pieces, and nothing else. `torch.load(path,
-# mmap=True)` helps: the file is only read where somebody looks at a tensor. What cannot be shared
-# out anew are the random generators: with another number of ranks, dropout draws other numbers. So
-# from here on the training is another one, as good as the old one.
+# To load, no rank needs the whole model: once rank 0 has checked the files, which reads all of
+# them, each rank reads its pieces, and nothing else. `torch.load(path, mmap=True)` helps: the file
+# is only read where somebody looks at a tensor. What cannot be shared out anew are the random
+# generators: with another number of ranks, dropout draws other numbers. So from here on the
+# training is another one, as good as the old one.
 
 # %% [markdown]
 # ## 4 · Any layout: `torch.distributed.checkpoint`

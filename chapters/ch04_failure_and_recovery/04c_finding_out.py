@@ -13,7 +13,8 @@
 # *Measured in section 3. The steps of all ranks are equally long; only one of them is slow.*
 #
 # **After this part you can** tell a crash from a hang, find the rank that a hang is due to, name a
-# slow rank within ten steps, and find wrong numbers in the step in which they arise.
+# slow rank of three or more within ten steps, and find wrong numbers in the step in which they
+# arise.
 #
 # {{takes}}
 

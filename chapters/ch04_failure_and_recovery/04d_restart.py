@@ -197,10 +197,10 @@ picture if machines else None
 
 # %% [markdown]
 # Machine 2 has another rank, although nothing was wrong with it. (Without machines of their own,
-# all ranks come back, and none changes.) When agents meet, torchrun 2.13 sorts them by their
-# addresses and numbers them from 0, without gaps. (They are sorted as text: 10.0.0.10 comes before
-# 10.0.0.9.) The documentation warns: "`RANK` is NOT stable" ([torchrun, notice
-# 6](https://docs.pytorch.org/docs/stable/elastic/run.html)).
+# all ranks come back, and none changes.) When agents meet, torchrun 2.13 sorts them by their host
+# names, or by what `--local-addr` says, and numbers them from 0, without gaps. (They are sorted as
+# text: 10.0.0.10 comes before 10.0.0.9.) The documentation warns: "`RANK` is NOT stable"
+# ([torchrun, notice 6](https://docs.pytorch.org/docs/stable/elastic/run.html)).
 
 # %% [markdown]
 # So nothing may belong to a rank's number for longer than a life:

@@ -90,8 +90,9 @@ for name, weights in (("with all", with_all), ("without the moments of one shard
 # always to the *other* machine. If a machine loses its power, each of its states is on
 # the other one.
 #
-# That costs memory: as much again as the rank's own state. It also costs messages. How many bytes
-# does a rank send for the copies in one step, in sizes of the model?
+# That costs memory: with copies of two steps, of its own state and of another rank's, four times
+# the rank's own state. It also costs messages. How many bytes does a rank send for the copies in
+# one step, in sizes of the model?
 
 # %%
 copy_guess = predict("Sent for the copies in one step (gradients: 1.5, weights: 0.75)",

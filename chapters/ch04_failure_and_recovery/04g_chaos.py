@@ -206,8 +206,10 @@ Table(["after", "what", "on rank", "in step"],
 # lab you can leave some kinds out. What if two things happen in the same step? A drawn plan never
 # has that, so write one: `try_plan([chaos.Event("kill", 12, 1), chaos.Event("hang", 12, 2)])`. With
 # the course's solution, this ended with the right weights when we tried it, and so did a kill
-# beside wrong gradients. With wrong gradients on *two* ranks, the weights were wrong:
-# `wrong_by_recomputing` can find one rank, and not two.
+# beside wrong gradients. With wrong gradients on *two* ranks, do not wait for the end:
+# `wrong_by_recomputing` can find one rank, and not two. Neighbours that are wrong dispute forever.
+# If they are no neighbours, it may name the healthy rank between them, which is then replaced for
+# nothing.
 
 # %% [markdown]
 # ## 4 · What this exam leaves out
@@ -215,8 +217,9 @@ Table(["after", "what", "on rank", "in step"],
 # * The **store** never fails here, and every rank reaches it. On a cluster it is a service on
 #   machines of its own, which agree among themselves by a protocol such as Raft.
 # * After a **power cut** all wait until every rank is back: one machine that stays away stops all.
-# * The **rank that computes wrongly** is one at a time, and always wrong. Two that are wrong alike
-#   are believed. If one is wrong once, the course's solution repeats the step.
+# * The **rank that computes wrongly** is one at a time, and always wrong. Of three ranks, two that
+#   are wrong alike are believed; of more, the training may never end. If one is wrong once, the
+#   course's solution repeats the step.
 # * Everything is **data parallel**: whoever is left has the whole state. With shards, copies of
 #   part [04f](04f_copies_and_local_steps.ipynb) are needed, or a checkpoint.
 # * Computing twice costs half of the cluster. Part [04c](04c_finding_out.ipynb) does it rarely.

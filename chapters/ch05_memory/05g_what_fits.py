@@ -95,7 +95,7 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 # | activations | 16 of each block's input (05d; for a gated MLP too few), times the micro-batches |
 # | recomputation | 1 for each block, and one block again (05f) |
 # | logits | 14 or 16 bytes for each (05e), on the last stage |
-# | gathered units | with ZeRO 3: two blocks, or the embedding, whole for a moment |
+# | gathered units | with ZeRO 3: two blocks, or twice the embedding, whole for a moment |
 #
 # Chapters 06 to 08 explain ZeRO's stages, tensor parallelism (tp) and pipelines (pp). Here you only
 # need their names: `dp` copies with other samples, `tp` ranks that share each layer, `pp` stages

@@ -385,7 +385,9 @@ plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16
 
 # %% [markdown]
 # On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a short context,
-# recomputed, may just fit, since drivers report some more than 141 GB. Otherwise take 16 GPUs or
+# recomputed, may just fit with `fused=True` in the optimizer, since drivers report some more than
+# 141 GB. (By default its step needs 4 bytes more per parameter on GPUs, as part 05 has measured.)
+# Otherwise take 16 GPUs or
 # more, offload the optimizer (part 06g), or take states of fewer bytes (part
 # [05c](05c_smaller_optimizer_states.ipynb)).
 

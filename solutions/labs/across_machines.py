@@ -40,12 +40,14 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
     """Send the messages of a ring all-reduce of x, along a ring that visits ranks in this order.
 
     They are as many and as long as in a real one, but nothing is added up, and x stays unchanged.
+    Its length need not be a multiple of anything.
     """
     n, place = len(order), order.index(dist.get_rank())
-    piece = x.view(-1).tensor_split(n)[place]
-    arrived = torch.empty_like(piece)
-    for _ in range(2 * (n - 1)):
-        exchange(piece, order[(place + 1) % n], arrived, order[place - 1])
+    chunks = x.view(-1).tensor_split(n)
+    for step in range(2 * (n - 1)):
+        outgoing, expected = chunks[(place - step) % n], chunks[(place - step - 1) % n]
+        received = torch.empty_like(expected)
+        exchange(outgoing, order[(place + 1) % n], received, order[place - 1])
 
 
 # ---- Two levels -----------------------------------------------------------------------------

@@ -23,8 +23,9 @@ def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: in
     of this loss have been added to .grad of `weight`, and of everything that `hidden` was computed
     from.
 
-    hidden   (positions, width), computed by other layers; their graph is used up
-    weight   (vocabulary, width), a parameter; it may have a gradient already, and other uses
+    hidden   (positions, width), computed by other layers that are trained; their graph is used up
+    weight   (vocabulary, width), a parameter that is trained; it may have a gradient already, and
+             other uses
     targets  (positions,), int64; a position whose target is -100 is ignored
     Returns  the mean over all positions, a tensor with one number and no graph
     Equals   F.cross_entropy(hidden @ weight.T, targets), and then backward(). With numbers of 16

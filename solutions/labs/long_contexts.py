@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 def contiguous_places(context: int, n: int) -> list[Tensor]:
     """Return the places in the text of each of n ranks: one contiguous piece per rank."""
+    need_equal_pieces(context, n)
     return list(torch.arange(context, device="cpu").chunk(n))
 
 
@@ -31,10 +32,16 @@ def zigzag(context: int, n: int) -> list[Tensor]:
 
     Returns  for each rank its places, ascending: (context / n,)
     """
+    need_equal_pieces(context, 2 * n)
     ### BEGIN SOLUTION
     pieces = torch.arange(context, device="cpu").chunk(2 * n)
     return [torch.cat([pieces[rank], pieces[2 * n - 1 - rank]]) for rank in range(n)]
     ### END SOLUTION
+
+
+def need_equal_pieces(context, n):
+    if context % n:
+        raise ValueError(f"a context of {context} cannot be cut into {n} equal pieces")
 
 
 def runs_in(places: Tensor) -> list[slice]:

@@ -57,15 +57,16 @@ def recompute_with_streams(function, x, randomness):
 
     torch.utils.checkpoint restores the common stream, but it does not know `randomness`.
 
-    Raises  RuntimeError inside of `with randomness`, which keeps its stream elsewhere meanwhile
+    Raises  RuntimeError if it or the backward runs inside `with randomness`, which keeps its stream
+            elsewhere meanwhile
     """
-    if randomness.outside:
-        raise RuntimeError("recompute_with_streams has to be called outside of `with randomness`")
+    need_outside(randomness, "recompute_with_streams")
     begin, is_first = randomness.state, [True]
 
     def run(x):
         if is_first.pop() if is_first else False:
             return function(x)
+        need_outside(randomness, "the backward")
         now, randomness.state = randomness.state, begin
         try:
             return function(x)
@@ -73,6 +74,11 @@ def recompute_with_streams(function, x, randomness):
             randomness.state = now
 
     return checkpoint(run, x, use_reentrant=False)
+
+
+def need_outside(randomness, what):
+    if randomness.outside:
+        raise RuntimeError(f"{what} has to be called outside of `with randomness`")
 
 
 def dropout_recomputed() -> dict[str, float]:
@@ -200,6 +206,7 @@ def norm_with_copies(model, group=None) -> Tensor:
     squares = [
         sum_of_squares(p.grad) / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
         for p in model.parameters()
+        if p.grad is not None
     ]
     return summed(torch.stack(squares).sum(), group).sqrt()
 

@@ -44,6 +44,14 @@ class StashingStage(Stage):
         self.lr, self.version = lr, 0
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
+    def clear(self):
+        super().clear()
+        self.stash.clear()
+        self.began_at.clear()
+        for weights in self.weights.values():
+            for weight in weights.values():
+                weight.grad = None
+
     def version_for(self, i) -> int:
         """Return the version that micro-batch i goes through."""
         return self.version
@@ -121,6 +129,10 @@ class TwoVersionsStage(StashingStage):
     def __init__(self, piece, lr=0.1, every=4):
         super().__init__(piece, lr)
         self.every, self.sums = every, {}
+
+    def clear(self):
+        super().clear()
+        self.sums = {}
 
     def version_for(self, i):
         return max(0, i // self.every - 1)

@@ -339,6 +339,8 @@ class Pipeline:
     Cost    per micro-batch and boundary one message forward and one back, of its activations
     """
 
+    copies = 1  # of the model, among this rank's stages; a micro-batch goes through one of them
+
     def __init__(
         self, stages, loss_of, width, group=None, around=no_context, waits=False, dtype=None
     ):
@@ -357,7 +359,8 @@ class Pipeline:
                          of the whole batch, however many samples a micro-batch has, and however
                          many of its targets are -100, which F.cross_entropy ignores
         Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train;
-                RuntimeError at the end if gradients of weights were postponed and never computed
+                RuntimeError at the end if the actions have left out a forward, or some of the
+                backwards, or if gradients of weights were postponed and never computed
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
         self.counts = [count_targets(of_part) for of_part in targets]
@@ -365,11 +368,14 @@ class Pipeline:
         for left in (self.own, *self.stages):
             left.clear()  # of what a step that raised has left behind
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
+        done = []
         for action in actions:
             do[action.kind](action)
+            done.append(action)
         for request, _ in self.under_way:
             request.wait()
         self.under_way.clear()
+        self.refuse_incomplete(done)
         refuse_pending(self.stages)
         return sum(loss.item() for loss in self.losses)
 
@@ -420,6 +426,17 @@ class Pipeline:
         for chunk, stage in enumerate(self.stages):
             if self.is_first(chunk) and not self.inputs[0].is_floating_point():
                 need_something_to_train(stage.piece)
+
+    def refuse_incomplete(self, actions):
+        """Raise RuntimeError unless each stage has done all forwards, and all backwards or none."""
+        every = sorted([*range(len(self.inputs))] * (len(self.stages) // self.copies))
+        for kinds, may_be_none in (("F", False), ("BI", True)):
+            done = sorted(i for kind, i, _ in actions if kind in kinds)
+            if done != every and (done or not may_be_none):
+                raise RuntimeError(
+                    f"{len(done)} of {len(every)} {kinds[0]} actions were in the schedule of rank "
+                    f"{self.rank}: make it for {len(self.inputs)} micro-batches, as the batch has"
+                )
 
     def part_of_loss(self, i, logits):
         """Return what micro-batch i adds to the mean loss over the batch's targets that count."""

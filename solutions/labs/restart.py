@@ -50,7 +50,8 @@ def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]
     gradients_of  takes the number of a micro-batch and computes, in this process, the gradients of
                   its mean loss: a list of tensors. All micro-batches are equally large
     parameters    a list of tensors, which stay as they are; the gradients, and the list returned,
-                  have their shapes, dtypes and devices, in this order
+                  have their shapes, dtypes and devices, in this order. They are summed in these
+                  dtypes, and divided at the end: in 16 bits, a sum may overflow, or stop to grow
     Cost          an all-reduce of each gradient, once
     """
     ### BEGIN SOLUTION
@@ -164,7 +165,7 @@ def train(
     """
     note(folder, "begins", began)
     note(folder, "imported")
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(minutes=10))  # for reading and saving
     group = dist.new_group(timeout=timedelta(seconds=2))  # for a machine that is silent
     note(folder, "met")
     training = Training(data or digits(), group)
@@ -179,7 +180,7 @@ def train(
         if notice is not None:
             leaves = notice.is_for_any(group)
         if training.steps % every == 0 or leaves:
-            problem = save(folder, training.steps, training.state_dict(), group=group)
+            problem = save(folder, training.steps, training.state_dict())
             if problem and dist.get_rank() == 0:
                 print(f"step {training.steps} is not saved: {problem}")
     dist.barrier(group)

@@ -65,7 +65,16 @@ def show_parameters(unit):
 
 
 def gradients_of(unit) -> list[Tensor]:
-    """Return the flat gradient of each parameter of a unit; zeros for one that has none."""
+    """Return the flat gradient of each parameter of a unit; zeros for one that has none.
+
+    Raises  RuntimeError if a parameter is no view into `flat` any more: it would never be updated
+    """
+    memory = unit.flat.untyped_storage().data_ptr()
+    if any(p.untyped_storage().data_ptr() != memory for p in unit.parameters):
+        raise RuntimeError(
+            "parameters have got other memory since the engine was made, so that updates would not "
+            "reach them: convert the model, or load its weights, before you make the engine"
+        )
     return [
         unit.flat.new_zeros(size) if p.grad is None else p.grad.reshape(-1)
         for p, size in zip(unit.parameters, unit.sizes)
@@ -115,7 +124,8 @@ def reduce_gradients(unit):
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one already,
     they add up, in the parameters' dtype. Nothing else is kept in memory, and afterwards no
-    parameter of the unit has a gradient. One that had none before counts as zeros.
+    parameter of the unit has a gradient. One that had none before counts as zeros. The sum is in
+    the parameters' dtype, too, so that in float16 it may overflow where the mean would not.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
@@ -148,6 +158,7 @@ class Zero1:
 
     def __init__(self, model, make_optimizer, modules=(), group=None, alone=False):
         start_equal(model, group)
+        self.model = model
         self.units = units_of(model, modules, group, alone)
         self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
 
@@ -184,6 +195,8 @@ class Zero2(Zero1):
     That happens as soon as all of them are complete, from the last unit to the first, so that all
     ranks reduce in the same order. At the end of a backward, the remaining units are reduced,
     because a parameter may have had no part in the loss.
+
+    All ranks run equally many backwards in a step, because each of them is a collective.
 
     Equals  Zero1; with reentrant recomputation, if all ranks use each recomputed unit equally often
     Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. A unit that several

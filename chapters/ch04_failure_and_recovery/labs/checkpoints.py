@@ -225,7 +225,8 @@ def note_of(data: bytes) -> dict:
 def save(folder, step: int, state: dict, keep=2, group=None) -> str:
     """Write a checkpoint together, each rank its own state, and keep the last `keep` whole ones.
 
-    It counts when every rank has written its part. If one rank cannot, no part counts.
+    It counts when every rank has written its part, in a folder that all ranks see. If one rank
+    cannot, or rank 0 does not see a part, none counts.
 
     Returns  "", or what went wrong, the same on all ranks: "rank 1: No space left on device"
     Raises   RuntimeError on all ranks if torch.save cannot write the state of one of them
@@ -266,6 +267,10 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
     try:
         if place.exists():
             need_readable(place)  # and so damaged; what cannot be read may be whole
+        for name, note in files.items():
+            path = unfinished / name
+            if not path.exists() or path.stat().st_size != note["bytes"]:
+                return f"rank 0 does not see {name}: all ranks have to save in the same folder"
         for path in unfinished.iterdir():  # what a save that was killed has left there
             if path.name not in files:
                 path.unlink()
@@ -308,7 +313,7 @@ def is_whole(checkpoint: Path) -> bool:
         return all(
             note_of((checkpoint / name).read_bytes()) == note for name, note in files.items()
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
     ### END SOLUTION
 

@@ -396,7 +396,8 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
 def train_and_check(data, fault, steps=30, window=10) -> dict | None:
     """Train, and look for wrong numbers and slow ranks in each step.
 
-    Two ranks can only see that their weights differ; three can tell which one computes wrongly.
+    Two ranks can only see that their weights differ; three can tell which one computes wrongly, or
+    is slow.
 
     Returns  the first finding, the same on all ranks: {"what": …, "ranks": …, "steps": steps from
              the fault on, 1 for the step in which it happens}; None if all went well

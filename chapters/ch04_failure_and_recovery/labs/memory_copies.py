@@ -121,12 +121,12 @@ def restore(training, copies) -> int | None:
 
     Each rank takes its own state if it has it, or receives it from the rank that keeps it.
 
-    Raises  ValueError if a rank and the one that kept its copy are gone
+    Raises  ValueError if a rank and the one that kept its copy are gone after the first step
     """
     held = [None] * copies.n
     dist.all_gather_object(held, list(copies.held))
     step = newest_common(held)
-    if step is None and any(held):
+    if step is None and any(other for of_rank in held for _, other in of_rank):
         raise ValueError("a state is on no rank any more: only a checkpoint helps")
     if step is None:
         return None

@@ -35,7 +35,7 @@ class MixedPrecision:
     """
 
     def __init__(self, parameters, make_optimizer):
-        self.parameters = list(parameters)
+        self.parameters = list(dict.fromkeys(parameters))  # a tied one once
         ### BEGIN SOLUTION
         self.parameters = [p for p in self.parameters if p.requires_grad]
         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]

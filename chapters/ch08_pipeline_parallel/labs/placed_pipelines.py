@@ -60,6 +60,7 @@ class PlacementPipeline(Pipeline):
         for rank, of_rank in enumerate(stages):
             for chunk, stage in enumerate(of_rank):
                 self.ranks_of[stage][chunk] = rank
+        self.copies = len(self.ranks_of[0])
 
     def is_first(self, chunk) -> bool:
         return self.mine[chunk] == 0

@@ -54,7 +54,7 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     loads = load_of(experts, n)
     if group is not None:
         dist.all_reduce(loads, group=group)
-    shares = loads.to(scores) / loads.sum()
+    shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
     return n * (shares * scores.softmax(-1).mean(0)).sum()
     ### END SOLUTION
 
