@@ -44,7 +44,7 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
     """
     n, place = len(order), order.index(dist.get_rank())
     chunks = x.view(-1).tensor_split(n)
-    for step in range(2 * (n - 1)):
+    for step in range(1, 2 * n - 1):
         outgoing, expected = chunks[(place - step) % n], chunks[(place - step - 1) % n]
         received = torch.empty_like(expected)
         exchange(outgoing, order[(place + 1) % n], received, order[place - 1])

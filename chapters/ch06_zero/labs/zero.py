@@ -69,7 +69,8 @@ def gradients_of(unit) -> list[Tensor]:
     Raises  RuntimeError if a parameter is no view into `flat` any more: it would never be updated
     """
     memory = unit.flat.untyped_storage().data_ptr()
-    if any(p.untyped_storage().data_ptr() != memory for p in unit.parameters):
+    used = [p for p in unit.parameters if p.grad is not None]
+    if any(p.untyped_storage().data_ptr() != memory for p in used):
         raise RuntimeError(
             "parameters have got other memory since the engine was made, so that updates would not "
             "reach them: convert the model, or load its weights, before you make the engine"

@@ -7,9 +7,10 @@ import torch
 import torch.distributed as dist
 from helpers import load_solved_lab
 
-from pedagogy_lib import launch
+from pedagogy_lib import launch, measure
 
 COSTS, SHOWN = load_solved_lab("message_costs"), load_solved_lab("collectives_shown")
+ACROSS, COLLECTIVES = load_solved_lab("across_machines"), load_solved_lab("collectives")
 
 
 def test_the_slowest_rank_counts_in_each_round():
@@ -108,3 +109,18 @@ def test_words_on_two_messages_follow_the_ratio(both, words):
     said = COSTS.describe_anatomy([one] * 5)
     assert words in said
     assert said.endswith("quicker")
+
+
+def send_as_a_ring(length):
+    x = torch.ones(length)
+    for name in ("connect", "messages"):
+        with measure(name):
+            ACROSS.ring_messages(x, [0, 1, 2])
+    with measure("all-reduce"):
+        COLLECTIVES.all_reduce_ring(x.clone())
+
+
+@pytest.mark.parametrize("length", [1_002, 1_000])
+def test_messages_of_a_ring_are_those_of_an_all_reduce_of_any_length(length):
+    run = launch(send_as_a_ring, length, world_size=3, device="cpu")
+    assert run["messages"].sent_bytes == run["all-reduce"].sent_bytes

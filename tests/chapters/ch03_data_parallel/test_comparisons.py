@@ -119,3 +119,12 @@ def test_options_that_rounds_do_not_tell_apart_are_all_named():
     assert (
         describe(["a", "b"], [rounds(1.05), rounds(1.0)]) == "no difference seen here between b, a"
     )
+
+
+def test_all_ways_are_named_whose_seeds_overlap_with_those_of_the_lowest_median():
+    ends = {"all-reduce": (0.08, 0.11, 0.2), "within": (0.15, 0.16), "worse": (0.3, 0.4)}
+    losses = {way: [{0: 1.0, 100: end} for end in of_way] for way, of_way in ends.items()}
+    same = dict.fromkeys(ends, 1)
+    said = WORTH.what_was_found(losses, same, same, 100).splitlines()
+    assert said[:2] == ["After 100 steps: loss 0.11 with all-reduce; 0.11 at best, with",
+                        "    all-reduce / within"]  # fmt: skip

@@ -317,3 +317,15 @@ def count_with_another_default_device(way):
 def test_a_count_lies_where_the_gradients_lie(way):
     run = launch(count_with_another_default_device, way, world_size=2, device="cpu")
     assert run.values == [{"cpu"}, {"cpu"}]
+
+
+def apart_with_a_nan(broken):
+    model = nn.Linear(2, 2)
+    if dist.get_rank() == broken:
+        model.weight.data[0, 0] = torch.nan
+    return DATA_PARALLEL.apart(model)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_replica_with_a_nan_is_not_equal_to_others(broken):
+    assert launch(apart_with_a_nan, broken, world_size=2).values == [float("inf")] * 2

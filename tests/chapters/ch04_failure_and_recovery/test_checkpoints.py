@@ -85,7 +85,22 @@ def test_a_whole_checkpoint_of_the_same_step_stays_as_it_is(tmp_path):
     assert (tmp_path / "step-000005" / "rank-1.pt").read_bytes() == before
 
 
+def save_in_separate_folders(folder):
+    return CHECKPOINTS.save(folder / str(dist.get_rank()), 10, {"step": 10})
+
+
+def test_a_folder_that_ranks_do_not_share_is_told_at_once_and_on_all_ranks(tmp_path):
+    told = "rank 0 does not see rank-1.pt: all ranks have to save in the same folder"
+    assert launch_on_cpu(save_in_separate_folders, tmp_path, world_size=2).values == [told] * 2
+    assert names(tmp_path / "0") == []
+
+
 # ---- A damaged checkpoint ---
+
+
+def test_a_list_that_nothing_can_read_is_not_whole(tmp_path):
+    (tmp_path / "files.json").write_text("[" * 100_000)
+    assert not CHECKPOINTS.is_whole(tmp_path)
 
 
 def damage(checkpoint):

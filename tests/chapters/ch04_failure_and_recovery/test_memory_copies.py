@@ -244,3 +244,17 @@ def test_a_state_that_is_on_no_rank_any_more_is_told(tmp_path):
     faults = [Fault(0, "before", 4), Fault(2, "before", 4)]
     with pytest.raises(RankError, match="only a checkpoint helps"):
         run_of(tmp_path, 4, 2, faults)
+
+
+def restore_from(held):
+    training = COPIES.ShardedTraining(dist.get_rank(), 4, data())
+    copies = COPIES.Copies(dist.get_rank(), 4, 2)
+    copies.held = dict.fromkeys(held[dist.get_rank()], training.state())
+    return COPIES.restore(training, copies)
+
+
+def test_a_rank_lost_in_the_first_exchange_has_lost_nothing():
+    held = [[(0, 0), (2, 0)], [], [(2, 0), (0, 0)], []]
+    assert launch_on_cpu(restore_from, held, world_size=4).values == [None] * 4
+    with pytest.raises(RankError, match="only a checkpoint helps"):
+        launch_on_cpu(restore_from, [[(0, 1), (2, 1)], [], [(2, 1), (0, 1)], []], world_size=4)

@@ -100,3 +100,11 @@ def test_four_bits_need_small_blocks_and_eight_bits_a_scale():
     assert max(errors["E4M3"] + errors["MXFP8: E4M3"]) < 0.05
     assert all(small < one for small, one in zip(errors["NVFP4: E2M1"], errors["E2M1"]))
     assert NARROW.FORMATS["NVFP4: E2M1"].bits == 4.5
+
+
+def test_a_parameter_that_is_listed_twice_is_trained_once():
+    p = torch.nn.Parameter(torch.ones(2, dtype=torch.bfloat16))
+    mixed = MEMORY.MixedPrecision([p, p], partial(torch.optim.SGD, lr=0.5))
+    p.grad = torch.ones_like(p)
+    mixed.step()
+    assert p.tolist() == [0.5, 0.5]

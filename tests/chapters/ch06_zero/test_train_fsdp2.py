@@ -94,3 +94,7 @@ def draw_after_start():
 def test_ranks_draw_different_numbers_for_dropout_after_the_start():
     drawn = launch(draw_after_start, world_size=3, device="cpu").values
     assert len(set(map(tuple, drawn))) == 3
+
+
+def test_a_slash_at_the_end_of_the_folder_does_not_matter():
+    assert TRAIN.options_of(["--folder", "checkpoint/"]).folder == "checkpoint"

@@ -462,6 +462,43 @@ def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
     need_close(found, wanted, steps=6)
 
 
+def make_partly_frozen(seed):
+    torch.manual_seed(seed)
+    frozen, norm, head = torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    frozen.requires_grad_(False)
+    return torch.nn.Sequential(frozen, norm, head).double()
+
+
+def outputs_of_frozen_and_running(stage, save, load, folder):
+    """Return the outputs of a trained model, and of a new one that has loaded its checkpoint."""
+    outputs, x = [], torch.arange(24, dtype=torch.float64).view(6, 4).sin()
+    for seed in (1, 2):
+        model = make_partly_frozen(seed)
+        engine = ZERO.STAGES[stage](model, ADAM)
+        if seed == 1:
+            for _ in range(3):
+                model(x).square().sum().backward()
+                engine.step()
+            save(engine, folder)
+            dist.barrier()
+        else:
+            load(engine, folder)
+        model.eval()
+        with torch.no_grad():
+            outputs.append(model(x))
+    return outputs
+
+
+@pytest.mark.parametrize(
+    "save, load", [(DISK.save, DISK.load), (PARTS.save_parts, PARTS.load_parts)]
+)
+@parametrize("stage", ["stage 3", "stage 1"], quick=1)
+def test_frozen_weights_and_buffers_are_in_the_checkpoint(stage, save, load, tmp_path):
+    work = outputs_of_frozen_and_running, stage, save, load, tmp_path
+    for wanted, found in launch(*work, world_size=2, device="cpu").values:
+        assert torch.equal(wanted, found)
+
+
 def outputs_after_loading(save, load, folder):
     """Return a checkpoint's outputs, and those after it is loaded in place of later weights."""
     torch.manual_seed(0)
@@ -534,13 +571,34 @@ def train_offloaded(folder):
     return torch.equal(model.weight, copied.weight), model.weight.nbytes
 
 
+def weights_from_one_folder(folder):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 8).double()
+    engine = ZERO.Zero1(
+        model, partial(DISK.DiskOffloadOptimizer, make_optimizer=ADAM, folder=folder)
+    )
+    alone = copy.deepcopy(model)
+    optimizer, x = ADAM(alone.parameters()), torch.ones(2, 8, dtype=torch.float64)
+    for _ in range(3):
+        for trained, step in ((model, engine.step), (alone, optimizer.step)):
+            trained(x).square().sum().backward()
+            step()
+        optimizer.zero_grad()
+    return weights_of(model), weights_of(alone)
+
+
+def test_ranks_may_share_the_folder_of_offloaded_state(tmp_path):
+    for found, wanted in launch(weights_from_one_folder, tmp_path, world_size=2).values:
+        need_close([found], wanted, steps=3)
+
+
 def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
     run = launch(train_offloaded, tmp_path, world_size=1, device="cpu")
     same, nbytes = run.values[0]
     assert same
     state = run["step"].peak_bytes[0]["optimizer_state"]
     assert state == 2 * nbytes + 2 * 4  # of the ordinary one alone, and both counters
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 3 * nbytes
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.*")) == 3 * nbytes
 
 
 # ---- Under autocast -----------------------------------------------------------------------------
@@ -575,6 +633,18 @@ def converted_after(stage):
     model, _ = start(stage)
     model.float()
     model(torch.zeros(1, CONTEXT, dtype=torch.int64))
+
+
+def step_with_other_memory(stage):
+    model, engine = start(stage)
+    torch.nn.utils.vector_to_parameters(weights_of(model).clone(), model.parameters())
+    train_and_read_weights(model, engine, range(1))
+
+
+@pytest.mark.parametrize("stage", ["stage 1", "stage 2"])
+def test_parameters_that_have_got_other_memory_are_refused(stage):
+    with pytest.raises(RankError, match="RuntimeError: parameters have got other memory since"):
+        launch(step_with_other_memory, stage, world_size=2, device="cpu")
 
 
 def test_a_model_that_was_converted_after_its_engine_was_made_is_refused():

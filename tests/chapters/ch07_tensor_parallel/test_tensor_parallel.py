@@ -9,7 +9,7 @@ import torch.distributed as dist
 from helpers import load_solved_lab
 from selection import parametrize
 
-from pedagogy_lib import launch
+from pedagogy_lib import RankError, launch
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
 
 CONTEXT, STEPS = 12, 5
@@ -188,6 +188,17 @@ def test_a_shared_head_counts_once_in_the_norm(n):
     for wanted, of_each_rank, once in map(dict.values, run.values):
         assert abs(once / wanted - 1) <= rounding()
         assert (of_each_rank > 1.01 * wanted) == (n > 1)
+
+
+def norms_with_a_frozen_weight() -> list[float]:
+    model = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3)])
+    model[0].cut_dim, model[0].grad = 0, torch.full((2,), 3.0)
+    return [find(model).item() for find in (TENSOR.gradient_norm, IN_PARTS.norm_with_copies)]
+
+
+def test_a_weight_without_a_gradient_counts_as_zeros_in_both_norms():
+    for first, second in launch(norms_with_a_frozen_weight, world_size=2).values:
+        assert first == pytest.approx(6.0) == second
 
 
 def norms_of_float16() -> list[float]:
@@ -371,3 +382,20 @@ def test_each_rank_has_randomness_of_its_own():
     for drawn in zip(*(of_rank["own"] for of_rank in found)):
         assert len(set(drawn)) == 3
     assert not [of_rank for of_rank in found if len(set(of_rank["own"])) != 4]
+
+
+def go_back_within_randomness():
+    randomness, x = TENSOR.OwnRandomness(seed=0), torch.ones(4, 4, requires_grad=True)
+
+    def layer(x):
+        with randomness:
+            return torch.nn.functional.dropout(x, 0.5)
+
+    y = IN_PARTS.recompute_with_streams(lambda x: layer(x).square(), x, randomness)
+    with randomness:
+        y.sum().backward()
+
+
+def test_a_backward_that_would_draw_other_masks_is_refused():
+    with pytest.raises(RankError, match="RuntimeError: the backward has to be called outside of"):
+        launch(go_back_within_randomness, world_size=1, device="cpu")

@@ -197,3 +197,48 @@ def test_a_weight_without_a_part_in_the_micro_batch_stays_the_same():
 def test_a_later_micro_batch_without_a_gradient_loses_no_earlier_one():
     two = DREAM.TwoVersionsStage(OneOfTwo(), lr=0.5, every=2)
     assert run_alone(two, 1.0, -4.0) == {"up": 1.75, "down": 4.0}
+
+
+class RaisesOnce(torch.nn.Module):
+    """Returns its input; the first backward through it raises."""
+
+    def __init__(self):
+        super().__init__()
+        self.raised = False
+
+    def forward(self, x):
+        y = x.clone()
+        if y.requires_grad:
+            y.register_hook(self.raise_once)
+        return y
+
+    def raise_once(self, gradient):
+        if not self.raised:
+            self.raised = True
+            raise ArithmeticError
+
+
+@pytest.mark.parametrize("way", [DREAM.StashingStage, DREAM.GradientAccumulationStage])
+def test_a_backward_that_raised_leaves_nothing_to_a_later_one(way):
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(2, 2), RaisesOnce(), torch.nn.Linear(2, 2)
+    stage, x = way(torch.nn.Sequential(*layers)), torch.ones(1, 2)
+    fresh = way(torch.nn.Sequential(*layers))
+    stage.forward(0, x)
+    with pytest.raises(ArithmeticError):
+        stage.backward(0, torch.ones(1, 2))
+    stage.clear()
+    for one in (stage, fresh):
+        for i in range(4):  # as many as GradientAccumulationStage takes for an update
+            one.forward(i, x)
+            one.backward(i, torch.ones(1, 2))
+    assert stage.version == fresh.version > 0
+    for name, weight in newest(stage).items():
+        assert torch.equal(weight, newest(fresh)[name])
+
+
+def test_an_incomplete_group_makes_no_update_in_a_later_step():
+    stage, fresh = (DREAM.GradientAccumulationStage(OneOfTwo(), lr=0.5, every=4) for _ in range(2))
+    assert run_alone(stage, 1.0, 1.0) == {"up": 2.0, "down": 3.0}
+    stage.clear()  # as a pipeline does at the beginning of a step
+    assert run_alone(stage, *[1.0] * 4) == run_alone(fresh, *[1.0] * 4)

@@ -21,7 +21,9 @@ from pedagogy_lib.basics.errors import RankError
 PIPES, SCHEDULES, MODELS, ENGINES = map(
     load_solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
 )
-PLACED, DREAM = map(load_solved_lab, ("placed_pipelines", "pipedream"))
+PLACED, DREAM, MEASURED = map(
+    load_solved_lab, ("placed_pipelines", "pipedream", "pipelines_measured")
+)
 SAMPLES, CONTEXT, STEPS = 9, 8, 5
 SIZES = {"width": 16, "layers": 6, "heads": 2, "context": CONTEXT}  # 8 layers with both ends
 WAYS = {  # schedule, pieces of a rank, how a stage is made
@@ -407,6 +409,42 @@ def test_a_plain_stage_of_a_model_whose_weights_are_postponed_is_refused():
     kinds = [HALVES, ("Stage", "1F1B"), HALVES]  # and a new one afterwards is right again
     for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
         assert len(said) == 1 and "with stage_in_halves" in said[0] and equal
+
+
+def step_with(name, made_for, without=()):
+    """Run a schedule that was made for another batch, or that lacks some actions, on 4 parts."""
+    pipeline = PIPES.my_pipeline(make_model("plain"))
+    row = [action for action in SCHEDULES.SCHEDULES[name](pipeline.rank, pipeline.ranks, made_for)
+           if (action.kind, action.microbatch) not in without]  # fmt: skip
+    return pipeline.step(row, *(part.tensor_split(4) for part in batch_of(0)))
+
+
+@pytest.mark.parametrize(
+    ("made_for", "without", "said"),
+    [
+        (3, (), "3 of 4 F actions were in the schedule of rank 0: make it for 4 micro-batches"),
+        (4, [("B", 2)], "3 of 4 B actions were in the schedule of rank 0"),
+    ],
+)
+def test_a_schedule_that_leaves_a_part_of_the_batch_out_is_refused(made_for, without, said):
+    with pytest.raises(RankError, match=f"RuntimeError: {said}"):
+        launch(step_with, "GPipe", made_for, without, world_size=2, device="cpu")
+
+
+def test_a_schedule_of_forwards_alone_evaluates():
+    alone = [("B", i) for i in range(4)]
+    values = launch(step_with, "GPipe", 4, alone, world_size=2, device="cpu").values
+    assert values[0] == 0 < values[1]
+
+
+def compare_without_gradients():
+    stage = MEASURED.my_pipeline.__globals__["Stage"]
+    stage.backward = lambda self, i, gradient=None: self.kept.pop(i)[0]
+    return MEASURED.compare_with_one_process(["1F1B"], [3], MEASURED.SMALL | {"layers": 1})
+
+
+def test_gradients_that_are_missing_do_not_equal_one_process():
+    assert launch(compare_without_gradients, world_size=1).values == [{("1F1B", 3): (False, True)}]
 
 
 def step_after_a_raised_one(make):

@@ -165,3 +165,9 @@ def test_a_routers_bias_stays_in_float32():
     assert layer.router.weight.dtype == torch.bfloat16
     assert layer.bias.tolist() == [1 + 2**-20] * 4
     assert layer.double().bias.dtype == torch.float64
+
+
+def test_the_balancing_loss_takes_more_choices_than_float16_has_numbers():
+    scores = torch.zeros(140_000, 2, dtype=torch.float16)
+    experts = (torch.arange(140_000) % 2).unsqueeze(1)
+    assert lab("experts").balancing_loss(scores, experts).item() == pytest.approx(1, abs=1e-2)

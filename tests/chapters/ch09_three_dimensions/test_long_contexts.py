@@ -148,3 +148,9 @@ def test_a_picture_of_who_has_what():
     for nonsense in (1, 100, "two"):
         with pytest.raises(LaunchError, match="draw_context_splits"):
             draw_context_splits(nonsense)
+
+
+@pytest.mark.parametrize(("layout", "context"), [("contiguous_places", 5), ("zigzag", 6)])
+def test_a_context_that_cannot_be_cut_evenly_is_refused(layout, context):
+    with pytest.raises(ValueError, match=f"a context of {context} cannot be cut into"):
+        getattr(contexts(), layout)(context, 2)

@@ -243,6 +243,37 @@ def test_a_batch_that_the_gpus_cannot_share_is_named_with_a_remedy(planner):
     assert planner.plan("llama-3-8b", "12xH100", batch=batch).fits.any()
 
 
+def test_groups_that_lie_on_two_machines_have_the_speed_between_them(cost, shapes):
+    link = find_lab("cost_seconds").link
+    job = cost.Job(shapes.model_named("gpt3-175b"), shapes.gpu_named("H100"), 1536)
+    inside, card = link(job, 8, 1, 8), link(job, 16, 8, 2)
+    assert inside > 4 * card
+    assert link(job, 192, 1, 3) == card  # ranks 6, 7 and 8: one card on either side
+    assert link(job, 192, 1, 12) == 4 * card  # of each 12 ranks, 4 or 8 lie on a machine
+    assert link(job, 6, 1, 3) == link(job, 192, 1, 4) == inside
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "plan", "reason"),
+    [
+        ("llama-2-13b", 4096, {"tp": 5, "dp": 8}, "tp does not divide the MLP's width"),
+        ("gpt3-175b", 2048, {"tp": 3, "cp": 2, "dp": 4, "pp": 8},
+         "tp does not divide the tokens of a sequence, or of its part along cp"),
+        ("llama-3-8b", 8192, {"tp": 16, "dp": 4}, "tp does not divide the heads of keys"),
+    ],
+)  # fmt: skip
+def test_what_engines_cannot_divide_is_no_plan(model, context, plan, reason, planner, cost, shapes):
+    shape = replace(shapes.model_named(model), context=context)
+    job = cost.Job(shape, shapes.gpu_named("H100"), 1920)
+    assert str(planner.why_impossible(job, cost.Plan(**plan))) == reason
+
+
+def test_a_table_of_positions_grows_with_the_context(planner):
+    shape = planner.plan("gpt2-xl", "8xH100", batch=64, context=4096).job.shape
+    assert shape.positions == shape.context == 4096
+    assert planner.plan("llama-3-8b", "8xH100", batch=64, context=4096).job.shape.positions == 0
+
+
 def test_uneven_stages_are_refused_as_a_limit_of_this_planner(planner, cost, shapes):
     job = cost.Job(shapes.model_named("llama-3-405b"), shapes.gpu_named("H100"), 2048)
     told = str(planner.why_impossible(job, cost.Plan(64, 8, 16, zero=1)))
@@ -340,6 +371,11 @@ def test_what_a_server_needs(shapes):
 def test_what_cannot_be_served(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         find_lab("serving").make_server(*arguments)
+
+
+def test_the_fullest_gpu_decides_for_how_many_users_there_is_room():
+    most = find_lab("serving").most_users
+    assert most(80e9, 0, 3, 32, 8, 128, 2560) == most(80e9, 0, 1, 32, 3, 128, 2560)
 
 
 def test_every_number_of_an_engine_counts(cost, shapes):
