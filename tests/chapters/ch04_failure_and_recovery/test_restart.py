@@ -155,6 +155,14 @@ if (os.environ["RANK"], life, training.steps) == ("1", "0", DIES):
     restart.note(FOLDER, "fault", steps=training.steps)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+SLOW_STORAGE = """
+scope = restart.save.__globals__
+if training.steps == EVERY - 1:
+    quick = scope["quick"] = scope["finish"]
+    scope["finish"] = lambda *args: time.sleep(2.5) or quick(*args)
+elif training.steps == EVERY:
+    scope["finish"] = scope["quick"]
+"""
 SWITCH_OFF = """
 if (os.environ["MACHINE"], training.steps) == ("1", DIES):
     machines_around().kill(1)
@@ -198,6 +206,13 @@ def test_all_are_started_again_after_one_was_killed(run_program):
     assert torch.equal(RESTART.load_weights(folder), weights_after(STEPS, 2)[0])
     costs = RESTART.costs(folder)
     assert tuple(costs) == RESTART.PARTS and min(costs.values()) > 0
+
+
+@pytest.mark.deep
+def test_a_checkpoint_may_take_longer_than_the_patience_with_a_silent_machine(run_program):
+    folder = run_program(SLOW_STORAGE, nproc_per_node=2, max_restarts=0)
+    assert len([said for said in RESTART.log_of(folder) if said["what"] == "met"]) == 2
+    assert is_undisturbed(folder, 2)
 
 
 LEAVES = """
