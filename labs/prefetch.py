@@ -64,6 +64,8 @@ class Prefetching(Zero3):
 
     def need(self, unit):
         """Begin to gather a unit and the next ones, and return when this one is gathered."""
+        if unit in self.there:  # within `whole`
+            return
         self.now.append(unit)
         ...  # your code here
 

@@ -396,9 +396,9 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # order have the same norm. (Look at norms all the same: it costs little, and finds numbers that are
 # far too large.) The model still learns, from three ranks of four.
 #
-# What finds this is computing it again, on *another* rank: a faulty core may make the same mistake
-# each time. If each rank also computes the batch of the next rank, every batch is computed twice.
-# A rank that always computes wrongly disagrees with both of its neighbours.
+# What finds this exactly is computing it again, on *another* rank: a faulty core may make the same
+# mistake each time. If each rank also computes the batch of the next rank, every batch is computed
+# twice. A rank that always computes wrongly disagrees with both of its neighbours.
 
 # %% [markdown]
 # ### Exercise {{wrong_by_recomputing}} · Detect a rank that computes wrongly
@@ -546,7 +546,7 @@ put_to_the_test(f"""
 #   alive; **progress** is counted before each collective, and the guilty rank has the fewest.
 # * A **straggler** is found by its own computing time, as the steps of all are equally long.
 # * Wrong **weights** are found by checksums of replicas. Wrong **gradients** are equal everywhere
-#   after the all-reduce: only computing them again, elsewhere, finds them.
+#   after the all-reduce: to the last bit, only computing them again, elsewhere, finds them.
 #
 # **Your exercises** stand in
 # [labs/finding_out.py](../labs/finding_out.py).

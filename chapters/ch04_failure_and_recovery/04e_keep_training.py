@@ -227,7 +227,7 @@ def talking():
     try:
         yield
     except RuntimeError as error:
-        if "gloo" not in str(error).lower() and "timeout" not in str(error).lower():
+        if not any(word in str(error).lower() for word in ("gloo", "timeout", "timed out")):
             raise
         raise keeping.Lost(str(error)) from None
 

@@ -31,7 +31,7 @@ class Training:
     """Exercise 4.1. A training run that can be saved and resumed bit for bit.
 
     It has what real ones have: a model with dropout, AdamW, a learning-rate schedule, a loss scaler
-    (the loss is computed in float16), samples that are shuffled anew in each epoch, and images that
+    (products are computed in float16), samples that are shuffled anew in each epoch, and images that
     are shifted by a pixel at random. The next step depends on all of it.
 
     All ranks have the same seed until the model is built, and seed + rank afterwards (chapter 03).
@@ -236,6 +236,9 @@ def save(folder, step: int, state: dict, keep=2, group=None) -> str:
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     unfinished = Path(folder, UNFINISHED)
     data, mistake, cause, problem = b"", "", None, ""
+    if rank == 0:  # what a save that was killed has left must not pass for a part of this one
+        shutil.rmtree(unfinished, ignore_errors=True)
+    dist.barrier(group)
     try:
         data = serialize_state(state)
     except Exception as error:  # raised below, on all ranks, because the others wait there
@@ -272,9 +275,6 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
             path = unfinished / name
             if not path.exists() or path.stat().st_size != note["bytes"]:
                 return f"rank 0 does not see {name}: all ranks have to save in the same folder"
-        for path in unfinished.iterdir():  # what a save that was killed has left there
-            if path.name not in files:
-                path.unlink()
         write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
         shutil.rmtree(place, ignore_errors=True)
         os.replace(unfinished, place)

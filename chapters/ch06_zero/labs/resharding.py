@@ -15,7 +15,13 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
 from zero import STAGES, whole
-from zero_on_disk import collect_optimizer_state, get_unsharded, make_state, show_shards
+from zero_on_disk import (
+    collect_optimizer_state,
+    get_unsharded,
+    make_state,
+    need_all_ranks,
+    show_shards,
+)
 
 # ---- Which part is where --------------------------------------------------------------------
 
@@ -65,7 +71,10 @@ def save_parts(engine, folder) -> None:
 
     Rank 0 also writes frozen parameters and buffers. The folder is a new one, which all ranks can
     read. What belongs to no parameter, such as the factor of a LossScaler, is not saved.
+
+    Raises  ValueError if the engine shards over a group of some ranks only
     """
+    need_all_ranks(engine)
     units = list(engine.units.values())
     parts = get_unsharded(engine) if dist.get_rank() == 0 else {}
     for name, x in shards_of(engine).items():
@@ -93,8 +102,10 @@ def paths_of_ranks(folder) -> list[Path]:
 def load_parts(engine, folder) -> int:
     """Read this rank's new part of everything; return how many bytes of tensors it has read.
 
-    Raises  ValueError if the folder has not exactly the files of one world of ranks
+    Raises  ValueError if the folder has not exactly the files of one world of ranks, or if the
+            engine shards over a group of some ranks only
     """
+    need_all_ranks(engine)
     make_state(engine)
     paths = paths_of_ranks(folder)
     files = [torch.load(path, map_location="cpu", mmap=True) for path in paths]

@@ -201,6 +201,16 @@ def show_shards(engine) -> None:
             all_gather_ring(unit.chunks, unit.group)
 
 
+def need_all_ranks(engine) -> None:
+    """Raise ValueError if an engine shards over a group: files and shards are numbered by rank."""
+    n = dist.get_world_size()
+    if any(unit.n != n for unit in engine.units.values()):
+        raise ValueError(
+            f"this engine shards over a group of the {n} ranks, but these files take one that shards "
+            "over all of them"
+        )
+
+
 def get_unsharded(engine) -> dict[str, Tensor]:
     """Return what is in no unit, by name: frozen parameters, and buffers that a state_dict has."""
     in_units = {p for unit in engine.units.values() for p in unit.parameters}
@@ -214,10 +224,13 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
     Shards are written as parts of one long tensor without padding, since padding depends on the
     number of ranks. Each is a `DTensor`, which knows which part this rank has, so that
     torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
+
+    Raises  ValueError if the engine shards over a group of some ranks only
     """
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Shard
 
+    need_all_ranks(engine)
     mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
     state = get_unsharded(engine)
     for number, unit in enumerate(engine.units.values()):

@@ -354,6 +354,9 @@ class Pipeline:
     def step(self, actions, inputs, targets) -> float:
         """Compute the gradients of one batch; return its loss on the last rank, elsewhere 0.
 
+        After a step that raised on several ranks, messages may still be under way: make a new
+        pipeline with new groups.
+
         inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
                          of the whole batch, however many samples a micro-batch has, and however
                          many of its targets are -100, which F.cross_entropy ignores

@@ -158,7 +158,7 @@ class MixedPrecision(MixedPrecision):
         self.optimizer = make_optimizer(self.masters)
 
 # %% wrong · it can be gone through once
-# -         self.parameters = list(parameters)
+# -         self.parameters = list(dict.fromkeys(parameters))  # a tied one once
 # -         self.parameters = [p for p in self.parameters if p.requires_grad]
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.parameters = parameters
