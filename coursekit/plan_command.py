@@ -23,6 +23,9 @@ def show_plans(arguments) -> int:
     """Print the fastest plans, their costs, and why the others do not fit."""
     planner = quietly("planner")
     try:
+        for name, number in {"--top": arguments.top, "--tokens": arguments.tokens}.items():
+            if number is not None and number <= 0:
+                raise ValueError(f"{name} is a number above 0, not {number:g}")
         planned = planner.plan(arguments.model, arguments.gpus, arguments.batch, arguments.context)
     except ValueError as error:
         print(error, file=sys.stderr)

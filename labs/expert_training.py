@@ -35,6 +35,7 @@ def average_gradients(parameters, mesh) -> None:
     """Average gradients over all ranks' samples: see exercise 9.22.
 
     An expert's gradient covers what its group's ranks sent to it; other groups have copies of it.
+    In float16 a sum may overflow where the mean would not.
     """
     world_size = mesh.sizes["edp"] * mesh.sizes["ep"]
     for p in filter(lambda p: p.requires_grad, parameters):

@@ -121,8 +121,10 @@ def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
 # ---- Recomputation --------------------------------------------------------------------------
 
 
-def compare_recomputation(gpus, counts) -> list[tuple]:
+def compare_recomputation(gpus, counts, with_cp=False) -> list[tuple]:
     """Return (job in words, layers, seconds without recomputing, seconds with it) of each model.
+
+    with_cp  whether plans may split the context, too
 
     Seconds are infinite where it does not fit; a job that fits in neither way is left out.
     """
@@ -130,7 +132,7 @@ def compare_recomputation(gpus, counts) -> list[tuple]:
     for gpu in gpus:
         for name in NAMES:
             for count in counts:
-                contest = Contest(name, count, gpu)
+                contest = Contest(name, count, gpu, with_cp=with_cp)
                 of = contest.seconds()
                 without, again = (
                     fastest(of[contest.match_sizes(recompute=how)]) for how in (NONE, FULL)
@@ -172,8 +174,12 @@ def predict_scaling(name, gpu, counts, batch_each) -> dict:
     first = min(counts)
     lines = {"the same batch": [first * batch_each] * len(counts),
              "a batch that grows": [count * batch_each for count in counts]}  # fmt: skip
-    return {line: shares([rate(Contest(name, n, gpu, int(b))) for n, b in zip(counts, batches)])
-            for line, batches in lines.items()}  # fmt: skip
+    return {
+        line: shares(
+            [rate(Contest(name, n, gpu, int(b), with_cp=True)) for n, b in zip(counts, batches)]
+        )
+        for line, batches in lines.items()
+    }
 
 
 def rate(contest: Contest) -> float:
@@ -190,12 +196,12 @@ def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
 
     All but dp is carried over; infinite where that is impossible or does not fit.
     """
-    plan = Contest(name, first, gpu).choice().plan
-    sizes = {key: getattr(plan, key)
-             for key in ("tp", "pp", "zero", "micro_batch", "recompute", "chunks")}  # fmt: skip
+    plan = Contest(name, first, gpu, with_cp=True).choice().plan
+    kept = "tp", "pp", "cp", "zero", "micro_batch", "recompute", "chunks"
+    sizes = {key: getattr(plan, key) for key in kept}
     found = []
     for count in counts:
-        contest = Contest(name, count, gpu)
+        contest = Contest(name, count, gpu, with_cp=True)
         of = contest.seconds()
         found.append((count, fastest(of[contest.match_sizes(**sizes)]) / fastest(of)))
     return found

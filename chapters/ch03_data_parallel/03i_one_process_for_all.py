@@ -110,10 +110,12 @@ plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to h
 # model lives. In PyTorch's source (`torch/nn/parallel/_functions.py`), one function replicates all
 # weights. Its backward waits for the gradients of all replicas, and adds them up on GPU 0. So GPU 0
 # holds its own gradients and the sum there, too. The flat copy is the emulation's, because the real
-# buffers have at most 10 MB. The whole batch is on GPU 0 only if the program has moved it there,
-# while all outputs are gathered there in any case (unless `output_device` names another GPU).
+# buffers have at most 10 MB.
 
 # %% [markdown]
+# The whole batch is on GPU 0 only if the program has moved it there, while all outputs are gathered
+# there in any case (unless `output_device` names another GPU).
+#
 # So GPU 0 is a parameter server again, and it also computes. All GPUs are equally large, so GPU 0
 # decides how large the model may be.
 #
@@ -209,8 +211,10 @@ small = "in part" if slower[10].low > slower[10_000].high else "not decided here
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text = f"""
 - [C067] DataParallel averages gradients on the CPU or on one GPU | web note, “Data Parallel” |
-  wrong | it adds them up on GPU 0 (read in PyTorch's source, section 2). The loss is one mean over
-  all outputs, so nothing is to be averaged. Emulated so, it equals one process: {same} (section 1,
+  imprecise | on one GPU, but it adds them up (read in PyTorch's source, section 2). The loss is one
+  mean over all gathered outputs, so nothing is to be averaged. Where each replica returns its own
+  loss, the program averages these, and the sum of gradients is a mean. Emulated so
+  (from outputs), it equals one process: {same} (section 1,
   run) | documented: nothing; PyTorch's source adds up on the first GPU (class Broadcast in
   torch/nn/parallel/_functions.py). Only another version could change it
 - [C068] Each GPU keeps a copy of the model; or the model is replicated in each forward |

@@ -126,8 +126,8 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # %% [markdown]
 # Dots are medians, bars go from the fastest round to the slowest. Other programs can only make a
 # round slower. So theory should meet the lower ends of the bars, if at least one round was
-# undisturbed. (The rate of the network was measured with 8 MB, and the gradients have 17 MB. A rate
-# is only valid near the size at which it was measured.)
+# undisturbed. (The rate of the network was measured with 8 MB, and the gradients have 4 · 1,024 ·
+# 1,024 numbers of 4 bytes, 17 MB. A rate is only valid near the size at which it was measured.)
 
 # %% [markdown]
 # Where the line of the all-reduce is above the other, the network limits the step. If communication

@@ -198,9 +198,10 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 #
 # $$n \sum_e f_e \, p_e.$$
 #
-# It is 1 if all experts get the same, and near $n$ if one gets everything. (It can fall below 1:
-# choices and probabilities need not agree.) $f_e$ is counted, so it has no gradient. $p_e$ has one,
-# and it pushes hardest on the experts that have most.
+# It is 1 if all experts get the same, and near $n/k$ if every token chooses the same expert with
+# nearly all of its probability. (It can fall below 1: choices and probabilities need not agree.)
+# $f_e$ is counted, so it has no gradient. $p_e$ has one, and it pushes hardest on the experts that
+# have most.
 
 # %% [markdown]
 # ### Exercise {{balancing_loss}} · The balancing loss

@@ -82,16 +82,19 @@ for name, (of_memory, of_time) in ratios.items():
 #
 # "Essential for very deep models." In a deep model each layer keeps activations. But deep models
 # also have many GPUs, and tp, pp and ZeRO make room. So ask the planner: for which jobs do plans
-# fit *only* if everything is recomputed? It takes all models and GPUs of 10f's tree.
+# fit *only* if everything is recomputed? It takes all models and GPUs of 10f's tree, first without
+# context parallelism (cp), as the tree does, and then with it.
 
 # %%
-found = practices.compare_recomputation(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024])
-only = [job for job in found if job[2] == float("inf")]
+jobs = ["A100-40GB", "H100", "H200"], [8, 64, 512, 1024]
+found, with_cp = (practices.compare_recomputation(*jobs, cp) for cp in (False, True))
+only, only_with_cp = ([job for job in of if job[2] == float("inf")] for of in (found, with_cp))
 deep = [job for job in found if job[1] >= 80]
 costs = [again / without for _, _, without, again in found if without < float("inf")]
-print(f"{len(only)} of {len(found)} jobs fit only with everything recomputed:")
+print(f"without cp, {len(only)} of {len(found)} jobs fit only with everything recomputed:")
 print("\n".join(f"  {name}, {layers} layers" for name, layers, *_ in only))
 print(f"of jobs with 80 layers and more, {sum(job in only for job in deep)} of {len(deep)}")
+print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
 print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, median "
       f"{median(costs):.2f}")
 
@@ -100,9 +103,10 @@ print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, m
 # meshes may differ. By arithmetic alone, a step with recomputing takes up to 4/3 as long. A number
 # below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends less.
 #
-# The list has only some of the jobs of the same depth. So depth alone does not decide. What matters
-# is the memory that the states leave. Recomputing is the way out when nothing else fits, and has a
-# price otherwise (05f, 10).
+# The list has only some of the jobs of the same depth, so that depth alone does not decide. What
+# matters is the memory that the states leave, and what else makes room for activations: the last
+# line counts again with plans that split the context. Recomputing is the way out when nothing else
+# fits, and has a price otherwise (05f, 10).
 
 # %% [markdown]
 # ## 3 · Offload to the CPU
@@ -294,10 +298,12 @@ for name in ("Llama 3 70B", "Llama 3 8B"):
 
 # %% [markdown]
 # If the batch grows with the GPUs, each GPU has as many samples as before, and the model sees no
-# loss: its rings are as fast on 4,096 GPUs as on 128. Real ones are not, as the published series
-# shows. (Its source states no batch, so 10c leaves it out.) Sooner or later a larger batch also
-# needs more samples for the same loss (03l). With the *same* batch, bubbles and sums weigh more.
-#
+# loss: its rings are as fast on 4,096 GPUs as on 128. Real ones may not be: the published series
+# falls. (It begins inside one machine. Its source states no batch, so that 10c leaves it out, and
+# fewer samples for each rank may be another cause.) Sooner or later a larger batch also needs more
+# samples for the same loss (03l). With the *same* batch, bubbles and sums weigh more.
+
+# %% [markdown]
 # The lines for Llama 3 answer "tune for every configuration". A plan for few GPUs may stay good,
 # become slow, or become impossible. So plan anew for each number of GPUs. Learning rate and batch
 # are tuned by training. No cost model helps there.
@@ -318,7 +324,8 @@ put_to_the_test(f"""
   {max(times):.0f} % of the time (section 1)
 - Gradient checkpointing is essential for very deep models | web page |
   {"right" if all(job in only for job in deep) else "depends on memory, not on depth"} | computed:
-  of {len(deep)} jobs with 80 layers or more, {sum(job in only for job in deep)} need it (section 2)
+  of {len(deep)} jobs with 80 layers or more, {sum(job in only for job in deep)} need it without cp;
+  with cp, {len(only_with_cp)} of all {len(with_cp)} jobs do (section 2)
 - 8 V100: ZeRO-2 with CPU offload | web page |
   {advice.verdict(offloaded, fastest, old.error())} | computed for 7B: {offloaded / fastest:.2f}
   times the seconds of the fastest plan without offload; ZeRO 2 alone

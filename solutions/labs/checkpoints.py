@@ -31,8 +31,8 @@ class Training:
     """Exercise 4.1. A training run that can be saved and resumed bit for bit.
 
     It has what real ones have: a model with dropout, AdamW, a learning-rate schedule, a loss scaler
-    (products are computed in float16), samples that are shuffled anew in each epoch, and images that
-    are shifted by a pixel at random. The next step depends on all of it.
+    (products are computed in float16), samples that are shuffled anew in each epoch, and images
+    that are shifted by a pixel at random. The next step depends on all of it.
 
     All ranks have the same seed until the model is built, and seed + rank afterwards (chapter 03).
 

@@ -76,6 +76,7 @@ def reduce_hybrid(unit, replicas) -> None:
     A unit is sharded over its own group, `unit.group`. Other groups have the same unit, for other
     samples. `unit.shard.grad` becomes this rank's chunk of the mean over the ranks of all these
     groups. If there is a gradient already, they add up, as in reduce_gradients(unit) of labs/zero.
+    Both sums may overflow in float16 where the mean would not.
 
     replicas  the group of the ranks that have the same chunk
     Cost      a reduce-scatter inside the group and an all-reduce of the shard across groups: each

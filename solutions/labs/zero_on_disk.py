@@ -207,8 +207,8 @@ def need_all_ranks(engine) -> None:
     n = dist.get_world_size()
     if any(unit.n != n for unit in engine.units.values()):
         raise ValueError(
-            f"this engine shards over a group of the {n} ranks, but these files take one that shards "
-            "over all of them"
+            f"this engine shards over a group of the {n} ranks, but these files take one that "
+            "shards over all of them"
         )
 
 

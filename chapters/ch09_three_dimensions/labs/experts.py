@@ -40,7 +40,8 @@ def load_of(experts: Tensor, n: int) -> Tensor:
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     """Exercise {{balancing_loss}}. Return the loss that balances the experts' loads.
 
-    It is 1 if all experts get as much as the others, and near n if one gets all. It is n times the
+    It is 1 if all experts get as much as the others, and near n / k if one of the k choices of each
+    token, with nearly all of its probability, is always the same expert. It is n times the
     sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
     the mean of its probability. With a group, the shares are those of all its ranks' choices
     together, and the means those of this rank's tokens. Only the means have a gradient.

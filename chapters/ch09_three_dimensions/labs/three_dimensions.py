@@ -40,7 +40,8 @@ def share_of_copy(batch: Tensor, mesh) -> Tensor:
 def average_over_copies(parameters, mesh) -> None:
     """Exercise {{average_over_copies}}. Make every `.grad` the mean over all copies of the model.
 
-    It takes one all-reduce. A gradient that is None is None in all copies, and stays None.
+    It takes one all-reduce. A gradient that is None is None in all copies, and stays None. The sum
+    has the gradients' dtype, and may overflow in float16 where the mean would not.
 
     Cost  each rank sends 2(dp-1)/dp of the bytes of its gradients
     """

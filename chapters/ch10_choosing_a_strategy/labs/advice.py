@@ -227,7 +227,8 @@ def full_pipes(contest, times=4) -> dict:
 def all_advice() -> list[Advice]:
     """List the sources' advice, with a model or a batch that shows it where they name none."""
     small, large = Contest("GPT-2 XL", 64, "H100"), Contest("Llama 3 70B", 64, "H100", 1024)
-    many, huge = Contest("GPT-3 175B", 1024, "H100"), Contest("Llama 3 405B", 1024, "H100", 2048)
+    many = Contest("GPT-3 175B", 1024, "H100")
+    huge = Contest("Llama 3 405B", 1024, "H100", 2048, with_cp=True)  # it was trained with cp
     tight, four = Contest("Llama 3 8B", 64, "A100-40GB"), Contest("llama-2-7b", 4, "A100-40GB", 64)
     old = Contest("llama-2-7b", 8, "V100", 64)
     three = dict.fromkeys(("dp", "tp", "pp"), lower_bound(2))

@@ -96,8 +96,12 @@ def options_of(engine, text) -> dict:
 
 
 def parse_command_line(text) -> dict:
-    """Return the text after each --name; True for a switch."""
-    words = shlex.split(text.replace("\\\n", " "))
+    """Return the text after each --name, or after its "="; True for a switch."""
+    words = [
+        part
+        for word in shlex.split(text.replace("\\\n", " "))
+        for part in (word.split("=", 1) if word.startswith("--") else [word])
+    ]
     values = [*words[1:], "--"]
     return {
         word: True if value.startswith("--") else value

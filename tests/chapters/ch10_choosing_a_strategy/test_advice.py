@@ -137,3 +137,10 @@ def test_a_map_of_choices():
     for nonsense in ({}, [rows], {"a": rows, "b": {"small": rows["small"]}}):
         with pytest.raises(LaunchError, match="plot_map"):
             plot_map(nonsense, ["DDP"])
+
+
+def test_with_the_context_split_no_job_of_the_largest_model_needs_recomputation():
+    practices = lab("practices")
+    jobs = [practices.compare_recomputation(["H100"], [512], with_cp) for with_cp in (False, True)]
+    needs = [[name for name, _, without, _ in of if without == float("inf")] for of in jobs]
+    assert needs == [["Llama 3 405B, 512 H100"], []]

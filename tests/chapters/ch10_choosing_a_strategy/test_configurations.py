@@ -195,6 +195,35 @@ def test_contradictions_are_told(engine, old, new, sentence):
         BACK.plan_of(replace(told, text=told.text.replace(old, new)))
 
 
+def test_a_command_line_may_be_written_with_equals_signs():
+    plan = Plan(dp=2, tp=4, pp=8, zero=1)
+    told = WRITERS.megatron(plan, job())
+    text = re.sub(r"(--[a-z-]+-size) (\d+)", r"\1=\2", told.text)
+    assert text != told.text and BACK.plan_of(replace(told, text=text)) == plan
+
+
+def test_stages_on_each_rank_are_chunks():
+    plan = Plan(dp=2, tp=4, pp=8, zero=1)
+    told = WRITERS.megatron(plan, job())
+    text = told.text + " --num-virtual-stages-per-pipeline-rank 2"
+    assert BACK.plan_of(replace(told, text=text)) == replace(plan, chunks=2)
+
+
+@pytest.mark.parametrize(
+    ("engine", "old", "new", "sentence"),
+    [
+        ("Megatron-LM", "--bf16", "--bf16 --expert-model-parallel-size 8", "no Plan can say what"),
+        ("torchtitan", "replicate_degree = 1", "replicate_degree = 2", "no Plan can say HSDP"),
+        ("torchtitan", 'mode = "none"', 'mode = "selective"', "is not that of a Plan"),
+    ],
+)
+def test_what_no_plan_can_say_is_refused(engine, old, new, sentence):
+    told = WRITERS.WRITERS[engine](Plan(dp=8, tp=8, zero=3), job())
+    assert old in told.text
+    with pytest.raises(ValueError, match=sentence):
+        BACK.plan_of(replace(told, text=told.text.replace(old, new)))
+
+
 def test_a_misspelt_option_is_found():
     told = WRITERS.megatron(Plan(dp=8, tp=8, zero=1), job()).text
     wrong = told.replace("--sequence-parallel", "--sequence-paralel") + " --data-parallel-size 8"

@@ -334,6 +334,12 @@ def test_what_a_file_cannot_say_is_printed_below_it(model, gpus, batch, words, p
     assert program in told.rsplit("}", 1)[1]
 
 
+@pytest.mark.parametrize(("option", "number"), [("--top", "0"), ("--tokens", "-5")])
+def test_numbers_on_the_command_line_are_above_0(option, number, capsys):
+    assert main(["plan", "--model", "llama-3-8b", "--gpus", "8xH100", option, number]) == 2
+    assert capsys.readouterr().err == f"{option} is a number above 0, not {number}\n"
+
+
 def test_answering_on_the_command_line(capsys):
     line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
     assert main([*line, "--answering"]) == 0
