@@ -94,9 +94,9 @@ costs = [again / without for _, _, without, again in found if without < float("i
 print(f"without cp, {len(only)} of {len(found)} jobs fit only with everything recomputed:")
 print("\n".join(f"  {name}, {layers} layers" for name, layers, *_ in only))
 print(f"of jobs with 80 layers and more, {sum(job in only for job in deep)} of {len(deep)}")
-print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
 print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, median "
       f"{median(costs):.2f}")
+print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
 
 # %% [markdown]
 # The numbers compare the fastest plan with recomputing and the fastest one without, and their
