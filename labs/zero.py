@@ -67,7 +67,7 @@ def gradients_of(unit) -> list[Tensor]:
     Raises  RuntimeError if a parameter is no view into `flat` any more: it would never be updated
     """
     memory = unit.flat.untyped_storage().data_ptr()
-    used = [p for p in unit.parameters if p.grad is not None]
+    used = [p for p in unit.parameters if p.grad is not None and p.numel()]  # none: disposed of
     if any(p.untyped_storage().data_ptr() != memory for p in used):
         raise RuntimeError(
             "parameters have got other memory since the engine was made, so that updates would not "
