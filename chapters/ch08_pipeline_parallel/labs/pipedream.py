@@ -47,9 +47,9 @@ class StashingStage(Stage):
         super().clear()
         self.stash.clear()
         self.began_at.clear()
-        for weights in self.weights.values():
-            for weight in weights.values():
-                weight.grad = None
+        for of_version in self.weights.values():
+            for w in of_version.values():
+                w.grad = None
 
     def version_for(self, i) -> int:
         """Return the version that micro-batch i goes through."""
