@@ -118,7 +118,8 @@ plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to h
 #
 # So GPU 0 is a parameter server again, and it also computes. All GPUs are equally large, so GPU 0
 # decides how large the model may be.
-#
+
+# %% [markdown]
 # ## 3 · Threads of one process
 #
 # The GPUs are driven by threads of *one* Python process. Does that matter? Take two equal jobs of

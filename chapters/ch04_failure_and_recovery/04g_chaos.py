@@ -215,10 +215,10 @@ Table(["after", "what", "on rank", "in step"],
 # ## 4 · What this exam leaves out
 #
 # * The **store** never fails here, and every rank reaches it. On a cluster it is a service on
-#   machines of its own, which agree among themselves by a protocol such as Raft.
+#   separate machines, which agree by a protocol such as Raft.
 # * After a **power cut** all wait until every rank is back: one machine that stays away stops all.
-# * The **rank that computes wrongly** is one at a time, and always wrong. Of three ranks, two that
-#   are wrong alike are believed; of more, the training may never end. If one is wrong once, the
+# * The **rank that computes wrongly** is one at a time, and always wrong. Two of three that are
+#   wrong alike are believed; with more ranks, training may never end. If one is wrong once, the
 #   course's solution repeats the step.
 # * Everything is **data parallel**: whoever is left has the whole state. With shards, copies of
 #   part [04f](04f_copies_and_local_steps.ipynb) are needed, or a checkpoint.

@@ -156,7 +156,7 @@ pairs = {"each": ("each, late", "each, on time"),
 for name, (slow, quick) in pairs.items():
     for lr in rates:
         told = late_gradients.compare_losses(found, slow, quick, lr)
-        print(f"update for {name}, rate {lr:g}: late is {told}:",
+        print(f"update for {name}, rate {lr:g}: late is {told}:\n   ",
               late_gradients.verdict(found, slow, quick, lr, p))
 
 # %% [markdown]

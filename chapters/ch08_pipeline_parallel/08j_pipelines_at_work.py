@@ -89,7 +89,7 @@ for name in of_theory:
     idle[name] = {whose: 100 * (1 - 0.120 * m / min(times)) for whose, times in steps.items()}
 if len(steps["PyTorch's"]) == len(steps["ours"]):  # PyTorch's ZB-V runs here, and took turns
     ratio = compare_rounds(steps["PyTorch's"], steps["ours"], margin=0.02)
-    print(f"a step of ZB-V, PyTorch's: {ratio.word}, {ratio} as the course's")
+    print(f"ZB-V by PyTorch: {ratio.word}, {ratio} as the course's")
 
 # %% tags=["nbval-ignore-output"]
 expected = {name: 100 * bubble / (m + bubble) for name, bubble in of_theory.items()}

@@ -274,8 +274,8 @@ lost = regret(of_seconds, took)
 ordered = share_in_order(list(of_seconds.values()), [took[plan] for plan in of_seconds])
 place = sorted(took, key=took.get).index(chosen[0]) + 1
 alike = sum(abs(seconds / took[chosen[0]] - 1) < 0.1 for seconds in took.values()) - 1
-print(f"the plan that was predicted to be best: number {place} of {len(took)};",
-      f"others within a tenth of its time: {alike}")
+print(f"predicted to be best: the plan that was number {place} of {len(took)};",
+      f"within a tenth of it: {alike}")
 if None not in (lost, ordered):  # once you have written both
     print(f"regret {lost:.1%}; {ordered:.0%} of all pairs in the right order")
 

@@ -491,12 +491,10 @@ Table(["runs of nanotron with a pipeline", "how many", "of them slow"],
 # %% [markdown]
 # On 64 GPUs ZeRO separates slow runs from fast ones; on 256 GPUs, slow runs are more frequent with
 # larger micro-batches. It is hard to see how either setting could add the same quarter of a second
-# to every message. But runs that are started together share such settings. So perhaps some sweeps
-# ran in another environment: another version of the software, or another state of the network. The
-# source does not say. Write down the date and the version of each of your runs, and nobody has to
-# guess.
-
-# %% [markdown]
+# to every message. But runs that are started together share settings. Perhaps some sweeps ran with
+# another version of the software, or another state of the network. The source does not say. Write
+# down the date and the version of each of your runs, and nobody has to guess.
+#
 # The calibration leaves these runs out, and cannot predict them. To leave them out of the *errors*
 # as well would be cheating. So here are both numbers, and the largest ratios without a pipeline:
 
@@ -640,10 +638,9 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
 # %% [markdown]
 # With 8 chunks both rates are predicted about a tenth too low, and no number was fitted to them.
 # With fewer chunks the errors grow. But the planner would not have found this plan, for two
-# reasons: by its formulas, which are too large here, the plan does not fit, and 126 layers on 128
-# chunks need uneven stages: Llama 3's first and last have one layer less (09g).
-
-# %% [markdown]
+# reasons: its formula of memory is too large here, and 126 layers on 128 chunks need uneven stages
+# (Llama 3's first and last have one layer less, 09g).
+#
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
 # ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). Assumed are micro-batch 1,
 # no ZeRO, and one chunk a stage, although the paper interleaves (its section 5.1). The second

@@ -324,8 +324,7 @@ put_to_the_test(f"""
   {max(times):.0f} % of the time (section 1)
 - Gradient checkpointing is essential for very deep models | web page |
   {"right" if all(job in only for job in deep) else "depends on memory, not on depth"} | computed:
-  of {len(deep)} jobs with 80 layers or more, {sum(job in only for job in deep)} need it without cp;
-  with cp, {len(only_with_cp)} of all {len(with_cp)} jobs do (section 2)
+  {sum(job in only for job in deep)} of {len(deep)} deep jobs, with cp {len(only_with_cp)} (section 2)
 - 8 V100: ZeRO-2 with CPU offload | web page |
   {advice.verdict(offloaded, fastest, old.error())} | computed for 7B: {offloaded / fastest:.2f}
   times the seconds of the fastest plan without offload; ZeRO 2 alone

@@ -4,6 +4,8 @@
 torchrun --nproc-per-node 4 labs/across_machines.py     # four ranks, as if on two machines
 """
 
+from collections import deque
+
 import torch
 import torch.distributed as dist
 from collectives import (
@@ -43,10 +45,12 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
     Its length need not be a multiple of anything.
     """
     n, place = len(order), order.index(dist.get_rank())
-    chunks = x.view(-1).tensor_split(n)
-    for step in range(1, 2 * n - 1):
-        outgoing, expected = chunks[(place - step) % n], chunks[(place - step - 1) % n]
-        received = torch.empty_like(expected)
+    chunks = deque(x.view(-1).tensor_split(n))
+    chunks.rotate(1 - place)
+    for _ in range(2 * (n - 1)):
+        outgoing = chunks[0]
+        chunks.rotate(1)
+        received = torch.empty_like(chunks[0])
         exchange(outgoing, order[(place + 1) % n], received, order[place - 1])
 
 
