@@ -642,10 +642,10 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
 # (Llama 3's first and last have one layer less, 09g).
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
-# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). Assumed are micro-batch 1,
-# no ZeRO, and one chunk a stage, although the paper interleaves (its section 5.1). The second
-# engine stores the scores of the attention. The last column interleaves, too: 2 chunks a stage, or
-# 3 where 2 do not divide the layers.
+# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1, no ZeRO,
+# and one chunk a stage, although the paper interleaves (section 5.1). The second engine stores the
+# attention's scores. The last column also interleaves: 2 chunks a stage, or 3 where 2 do not divide
+# the layers.
 
 # %%
 table, stored = figures.MEGATRON_2021, cost.Engine(is_fused=False)

@@ -90,10 +90,11 @@ jobs = ["A100-40GB", "H100", "H200"], [8, 64, 512, 1024]
 found, with_cp = (practices.compare_recomputation(*jobs, cp) for cp in (False, True))
 only, only_with_cp = ([job for job in of if job[2] == float("inf")] for of in (found, with_cp))
 deep = [job for job in found if job[1] >= 80]
+needed = sum(job in only for job in deep)
 costs = [again / without for _, _, without, again in found if without < float("inf")]
 print(f"without cp, {len(only)} of {len(found)} jobs fit only with everything recomputed:")
 print("\n".join(f"  {name}, {layers} layers" for name, layers, *_ in only))
-print(f"of jobs with 80 layers and more, {sum(job in only for job in deep)} of {len(deep)}")
+print(f"of jobs with 80 layers and more, {needed} of {len(deep)}")
 print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, median "
       f"{median(costs):.2f}")
 print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
@@ -323,8 +324,8 @@ put_to_the_test(f"""
   given half the time for products, traffic and messages, and so finds {min(times):.0f} to
   {max(times):.0f} % of the time (section 1)
 - Gradient checkpointing is essential for very deep models | web page |
-  {"right" if all(job in only for job in deep) else "depends on memory, not on depth"} | computed:
-  {sum(job in only for job in deep)} of {len(deep)} deep jobs, with cp {len(only_with_cp)} (section 2)
+  {"right" if needed == len(deep) else "depends on memory, not on depth"} | computed: {needed} of
+  {len(deep)} jobs with 80 layers or more; with cp, {len(only_with_cp)} of all (section 2)
 - 8 V100: ZeRO-2 with CPU offload | web page |
   {advice.verdict(offloaded, fastest, old.error())} | computed for 7B: {offloaded / fastest:.2f}
   times the seconds of the fastest plan without offload; ZeRO 2 alone

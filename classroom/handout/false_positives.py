@@ -18,6 +18,11 @@ REVIEWED = [
     (r".", r"of (groups_along|expert_parameters)$", r"^\w+, \w+ = ",
      "two names for what two functions give"),
     # Labs and notebooks
+    (r"labs/checkpoints\.py", r"of is_whole$", r"json\.loads",
+     "the list is read: asked is what has to be true of its files"),
+    (r"labs/gradient_accumulation\.py", r"of (average_gradients|backward_tokens)$", r".",
+     "no gradient counts as zeros, and tokens are counted: the statements say both, asked is what "
+     "the ranks do with them"),
     (r"notebooks/03d_", r"03d_not_each_time\.py", r".",
      "the program with its bug, as it was published: asked is what is wrong with it"),
     (r"labs/cost_seconds\.py|labs/collectives_measured\.py|reports/machine\.py|"
