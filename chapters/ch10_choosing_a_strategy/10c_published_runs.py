@@ -639,7 +639,7 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
 # With 8 chunks both rates are predicted about a tenth too low, and no number was fitted to them.
 # With fewer chunks the errors grow. But the planner would not have found this plan, for two
 # reasons: its formula of memory is too large here, and 126 layers on 128 chunks need uneven stages
-# (Llama 3's first and last have one layer less, 09g).
+# (09g).
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
 # ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1, no ZeRO,
