@@ -42,6 +42,7 @@ from pedagogy_lib import (
 told_at = 7
 life = 45
 save_at = 17
+every = 25
 ballast = 20
 steps = 120
 
@@ -57,13 +58,13 @@ folder = Path(tempfile.mkdtemp(prefix="told-"))
 # A process that knows of its end can save what it has computed since its last checkpoint. Who sends
 # the notice, and how long before the kill?
 #
-# | who | what is sent | seconds until SIGKILL |
+# | who | what is sent | until SIGKILL |
 # |---|---|---|
-# | SLURM, time limit | SIGTERM to each task of each step | `KillWait`, 30 unless set |
-# | SLURM, `--signal=B:USR1@120` | SIGUSR1 to the batch script alone | 120, or up to 60 more |
-# | SLURM, preemption | SIGCONT and SIGTERM at once | `GraceTime`, 0 unless set |
-# | Kubernetes | SIGTERM to the first process of each container | `terminationGracePeriodSeconds`, 30 unless set |
-# | Amazon EC2, spot instance | no signal; a text that one has to ask for | 120 |
+# | SLURM, time limit | SIGTERM to each task of each step | `KillWait`, 30 s unless set |
+# | SLURM, `--signal=B:USR1@120` | SIGUSR1 to the batch script alone | 120 s, or up to 60 s more |
+# | SLURM, preemption | SIGCONT and SIGTERM | `GraceTime` |
+# | Kubernetes | SIGTERM to the main process | 30 s, unless the pod's grace period is set |
+# | Amazon EC2, spot | no signal: a text that one has to ask for | 120 s |
 #
 # (From [sbatch](https://slurm.schedmd.com/sbatch.html),
 # [slurm.conf](https://slurm.schedmd.com/slurm.conf.html), [SLURM on
@@ -88,11 +89,11 @@ ways = {
 }
 runs = dict(zip(ways, signals.send_each(ways.values())))
 Table(["the agent gets", "ranks that hear of it", "left when the agent has ended"],
-      [[way, str(sum(map(bool, run.heard()))), str(run.left)] for way, run in runs.items()])
+      [[way, str(sum(map(bool, run.heard))), str(run.left)] for way, run in runs.items()])
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what the ranks have written down.
-heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard())))
+heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 
 # %% [markdown]
 # torchrun 2.13 passes on the signals that it handles: SIGTERM, SIGINT, SIGHUP and SIGQUIT, unless
@@ -300,15 +301,14 @@ drawn_guess.compare(3 + 2 * 2, drawn)
 #
 # `train_until_told` trains on the samples of `order` from `position` on, until it has used them all
 # or `told()` is true after a batch. It calls `train(batch)` for each batch, and returns the
-# position at which the next life has to go on: how many samples of `order` have been trained on, a
-# whole number.
+# position at which the next life goes on: how many samples of `order` have been trained on.
 #
 # For example, with 10 samples, position 0 and a notice after the second batch, it trains on samples
 # 0 to 7 of `order` and returns 8. Called again with position 8, it trains on the last two and
 # returns 10.
 #
-# Two workers read ahead, and they are to stay. The next cell but one shows the symptom: two lives
-# have trained, and some samples never come. Find the bug.
+# Two workers read ahead, and they are to stay. The second cell shows the symptom: two lives have
+# trained, and some samples never come. Find the bug.
 
 # %%
 def train_until_told(dataset, order, position, train, told):
@@ -430,16 +430,16 @@ print("drawn from the worker's generator: the same after resuming:",
 # installation, and was not tried here.)
 
 # %% [markdown]
-# One trap is left. torchrun starts each rank in a process group of its own, and signals the *group*.
-# The rank's workers belong to it. What does SIGTERM do to them? The two torchruns below have ranks
-# that read through workers. The workers of the second one ignore SIGTERM, because
+# One trap is left. torchrun starts each rank in a separate process group and signals the whole
+# *group*, to which the rank's workers belong. What does SIGTERM do to them? The two torchruns below
+# have ranks that read through workers. The workers of the second one ignore SIGTERM, because
 # `worker_init_fn` tells them to.
 
 # %%
 kinds = "plain", "deaf"
 started = [signals.Torchrun("--shutdown-timeout=2", reads=reads) for reads in kinds]
 for reads, run in zip(kinds, started):
-    heard = run.tell(signal.SIGTERM, grace=6).heard()[0]
+    heard = run.tell(signal.SIGTERM, grace=10).heard[0]
     run.close()
     fails = any(words.startswith("RuntimeError") for words in heard)
     print(f"{reads} workers: the rank hears {heard[0]}; it fails in its training: {fails}")
@@ -459,29 +459,30 @@ for reads, run in zip(kinds, started):
 # had to take again. It is [the number to
 # watch](https://docs.cloud.google.com/tpu/docs/goodput) for a job that is preempted, as it contains
 # all that a preemption costs: waiting in the queue, starting, loading, saving, and lost steps.
-#
+
+# %% [markdown]
 # The next cell runs the same job three times, in lives of 45 steps each. It is killed without a
-# notice and saves every 10 steps; or it gets a notice; or it is killed without one and saves every
-# 60 steps, which is more than a life has. A job that does not come to its end is given up after 4
-# lives. (Steps sleep for 10 ms. The queue is emulated by a pause of 0.3 s.)
+# notice and saves every 25 steps; or it gets a notice; or it is killed without one and saves every
+# 50 steps, which is more than a life has. A job that saves nothing is given up after 4 lives.
+# (Steps sleep for 10 ms. The queue is emulated by a pause of 0.3 s.)
 
 # %%
-def run_job(place, life, grace, every, most=4):
-    """Start a job again and again until it is done, or `most` times."""
-    for number in range(most):
-        time.sleep(0.3 * (number > 0))
+def run_job(place, life, grace, every):
+    """Start a job again and again until it is done, or until four lives have saved nothing."""
+    for number in range(20):
         live(place, life, grace, steps, every, digits, None, 0, 0.01)
-        if stopping.steps_saved(place) == steps:
-            break
-    return place
+        saved = stopping.steps_saved(place)
+        if saved == steps or (number >= 3 and not saved):
+            return place
+        time.sleep(0.3)
 
 settings_of = {  # (grace in seconds, steps between two saves)
-    "no notice,\nsaves often": (0, 10),
-    "notice,\nsaves often": (30, 10),
-    "no notice,\nsaves rarely": (0, life + 15),
+    "no notice,\nsaves often": (0, every),
+    "notice,\nsaves often": (30, every),
+    "no notice,\nsaves rarely": (0, life + 5),
 }
-jobs = {name: run_job(folder / f"job {k}", life, grace, every)
-        for k, (name, (grace, every)) in enumerate(settings_of.items())}
+jobs = {name: run_job(folder / f"job {k}", life, *of)
+        for k, (name, of) in enumerate(settings_of.items())}
 
 # %% tags=["cover", "nbval-ignore-output"]
 accounts.plot_goodput(jobs, title=f"{steps} steps, in lives of {life} steps")

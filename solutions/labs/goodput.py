@@ -105,7 +105,7 @@ def steps_kept(life, later) -> int:
 
 
 def shares_of(folder) -> dict[str, float]:
-    """Return the share of each kind in a job's time; that of the steps that count is its goodput."""
+    """Return each kind's share in a job's time; that of the steps that count is its goodput."""
     spans = spans_of(folder)
     whole = spans[-1].end - spans[0].start
     return {kind: sum(end - start for name, start, end in spans if name == kind) / whole

@@ -6,6 +6,7 @@ python labs/passing_signals.py
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -77,22 +78,22 @@ class Torchrun:
         )  # fmt: skip
 
     def tell(self, number, grace):
-        """Send a signal to the agent when all ranks run; wait until all has ended, or the grace."""
+        """Send a signal to the agent when all ranks run; wait until all has ended, or the grace.
+
+        heard  what each rank has noted since then
+        left   ranks that still run
+        """
         wait_until(lambda: len(self.pids()) == RANKS, TIMEOUT)
-        began = time.monotonic()
         self.agent.send_signal(number)
         wait_until(lambda: self.agent.poll() is not None and not self.alive(), grace)
-        self.seconds = time.monotonic() - began
-        self.left = len(self.alive())
+        self.left, self.heard = len(self.alive()), [lines[1:] for lines in self.read()]
         return self
 
-    def heard(self) -> list[list[str]]:
-        """Return what each rank has noted since it runs."""
-        return [path.read_text().splitlines()[1:] for path in sorted(self.folder.iterdir())]
+    def read(self) -> list[list[str]]:
+        return [path.read_text().splitlines() for path in sorted(self.folder.iterdir())]
 
     def pids(self) -> list[int]:
-        told = [path.read_text() for path in self.folder.iterdir()]
-        return [int(text.splitlines()[0].split()[-1]) for text in told if "\n" in text]
+        return [int(lines[0].split()[-1]) for lines in self.read() if lines]
 
     def alive(self) -> list[int]:
         return [pid for pid in self.pids() if is_running(pid)]
@@ -102,6 +103,7 @@ class Torchrun:
         for pid in [*self.alive(), *([self.agent.pid] if self.agent.poll() is None else [])]:
             os.kill(pid, signal.SIGKILL)
         self.agent.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def is_running(pid) -> bool:
@@ -140,7 +142,7 @@ def main():
         return
     ways = (signal.SIGTERM,), (signal.SIGUSR1,), (signal.SIGUSR1, USR1_TOO)
     for (number, *more), run in zip(ways, send_each(ways)):
-        print(signal.Signals(number).name, *more, "- the ranks hear", run.heard(),
+        print(signal.Signals(number).name, *more, "- the ranks hear", run.heard,
               f"- left without an agent: {run.left}")  # fmt: skip
 
 

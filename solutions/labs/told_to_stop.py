@@ -4,6 +4,7 @@
 torchrun --nproc-per-node 2 --shutdown-timeout 60 labs/told_to_stop.py checkpoints
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -220,10 +221,8 @@ class Scheduler:
 
 def send(number, pids):
     for pid in pids:
-        try:
+        with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile
             os.kill(pid, number)
-        except ProcessLookupError:  # it has ended meanwhile
-            pass
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 
 from coursekit.kit import RankCase, Rejection, measure_answer
-from coursekit.kit.collective_exercise import LARGE, numbers
+from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.results import NO_RETURN
 

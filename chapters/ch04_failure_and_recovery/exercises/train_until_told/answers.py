@@ -61,12 +61,9 @@ def train_until_told(dataset, order, position, train, told):
     return position
 
 # %% wrong · count a batch before the loop is left
-# -         train(batch)
 # -         position += len(batch)
-# -         if told():
+
 # -             break
-# +         train(batch)
-# +         if told():
 # +             break
 # +         position += len(batch)
 

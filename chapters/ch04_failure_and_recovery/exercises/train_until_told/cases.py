@@ -29,20 +29,35 @@ def order_for(length) -> list[int]:
 
 
 def live_on(answer, group, case):
-    """Call the answer again and again until all is trained, or as often as the case says."""
-    length, batches = case.args
-    dataset, order, position = Numbers(length), order_for(length), 0
-    lives, positions, readers = [], [], set()
-    for stop in batches:
-        trained, given = [], list(order)
+    """Call the answer again and again, until it has been told as often as the case says."""
+    length, stops = case.args
+    dataset, position = Numbers(length), 0
+    lives, positions, asked, readers = [], [], [], set()
+    for stop in stops:
+        trained, position, times = live(answer, dataset, position, stop, readers)
         lives.append(trained)
-
-        def train(batch, trained=trained):
-            trained.append(batch[:, 0].tolist())
-            readers.update(batch[:, 1].tolist())
-
-        position = answer(dataset, given, position, train, lambda: len(trained) >= stop)
-        if isinstance(position, bool) or not isinstance(position, int):
-            raise Rejection(f"it returned {position!r:.40}", ASKED)
         positions.append(position)
-    return {"lives": lives, "positions": positions, "alone": readers == {os.getpid()}}
+        asked.append(times)
+    alone = readers == {os.getpid()}
+    return {"lives": lives, "positions": positions, "asked": asked, "alone": alone}
+
+
+def live(answer, dataset, position, stop, readers) -> tuple[list[list[int]], int, int]:
+    """Return the batches trained on until told, the new position, and how often told() was asked.
+
+    stop  batches after which told() is true
+    """
+    trained, asked = [], []
+
+    def train(batch):
+        trained.append(batch[:, 0].tolist())
+        readers.update(batch[:, 1].tolist())
+
+    def told():
+        asked.append(1)
+        return len(trained) >= stop
+
+    position = answer(dataset, order_for(len(dataset)), position, train, told)
+    if isinstance(position, bool) or not isinstance(position, int):
+        raise Rejection(f"it returned {position!r:.40}", ASKED)
+    return trained, position, len(asked)

@@ -1,5 +1,7 @@
 """The right results, and the results of known mistakes."""
 
+from itertools import chain
+
 from coursekit.kit import first_true
 
 from .cases import order_for
@@ -45,9 +47,10 @@ def faults(trial):
     order, done = order_for(length), 0
     if of.alone:
         yield "all samples were read by the rank's own process", BY_ITSELF
-    for life, (batches, position, stop) in enumerate(zip(of.lives, of.positions, stops), start=1):
-        trained, given = sum(batches, []), done
-        if trained != order[given : given + len(trained)]:
+    found = zip(of.lives, of.positions, of.asked, stops)
+    for life, (batches, position, asked, stop) in enumerate(found, start=1):
+        trained, given = list(chain(*batches)), done
+        if trained != order[given : given + len(trained)] or asked > len(batches):
             yield f"life {life} trained on {trained!s:.60}", UNTRAINED
         whole = -(-(length - given) // BATCH)
         if len(batches) != min(stop, whole):
