@@ -69,12 +69,15 @@ class Torchrun:
     """
 
     def __init__(self, *options, reads=""):
-        self.folder = Path(tempfile.mkdtemp(prefix="signals-"))
+        self.place = Path(tempfile.mkdtemp(prefix="signals-"))  # killed processes leave files there
+        self.folder = self.place / "heard"
+        self.folder.mkdir()
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                    f"--nproc-per-node={RANKS}", *options, __file__, self.folder, reads]  # fmt: skip
         self.agent = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                              "TMPDIR": str(self.place)},
         )  # fmt: skip
 
     def tell(self, number, grace):
@@ -103,7 +106,7 @@ class Torchrun:
         for pid in [*self.alive(), *([self.agent.pid] if self.agent.poll() is None else [])]:
             os.kill(pid, signal.SIGKILL)
         self.agent.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.place, ignore_errors=True)
 
 
 def is_running(pid) -> bool:

@@ -156,8 +156,9 @@ def note(folder, what, **more):
 
 
 def steps_saved(folder) -> int:
-    """Return the step of the newest checkpoint, according to the log; 0 if there is none."""
-    return max((said["steps"] for said in log_of(folder) if said["what"] == "saved"), default=0)
+    """Return the step of the newest checkpoint that was written or read, according to the log."""
+    known = "saved", "begins"
+    return max((said["steps"] for said in log_of(folder) if said["what"] in known), default=0)
 
 
 def steps_lost(folder) -> int:
