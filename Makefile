@@ -74,7 +74,7 @@ RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 
 # What some tests need and `make setup` does not bring: see tests/support/needs.py.
-NEEDING ?= Chromium,playwright,walls,deepspeed
+NEEDING ?= Chromium,playwright,walls,deepspeed,transformers
 
 # Whether an installation works: one line says so.
 smoke: setup
@@ -97,6 +97,7 @@ test-optional: setup
 	@$(SETUP) browser
 	@$(SETUP) classroom
 	@$(SETUP) deepspeed
+	@$(SETUP) transformers
 	@$(RUN) $(PYTEST) -m "not deep" --needing "$(NEEDING)" tests
 
 test-kernels: setup
@@ -108,6 +109,7 @@ test-all: setup
 	@$(SETUP) browser
 	@$(SETUP) deepspeed
 	@$(SETUP) torchft
+	@$(SETUP) transformers
 	@$(SETUP) clusters
 	@$(SETUP) workflows
 	@$(SETUP) nbgrader
