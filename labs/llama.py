@@ -24,7 +24,7 @@ EPSILON = 1e-5  # of the norms
 
 
 def rotate(x: Tensor, places: Tensor, base=10_000.0) -> Tensor:
-    """Exercise {{rotate}}. Return x with each pair of numbers rotated by an angle of its place.
+    """Exercise 7.12. Return x with each pair of numbers rotated by an angle of its place.
 
     Number i of the first half of a head and number i of the second half are a pair. At place p it
     is rotated by the angle p * base ** (-2 i / size), which is computed in float64.
@@ -124,24 +124,38 @@ class Llama(Transformer):
 # ---- The program ----------------------------------------------------------------------------
 
 
+def make_model(places=None) -> Llama:
+    """Return a small Llama, always the same one, whose attention counts places as given."""
+    torch.manual_seed(0)
+    model = Llama(kv_heads=2)
+    for block in model.blocks:
+        block.attention.places = places
+    return model
+
+
+def train(model, text, steps, samples=16) -> list[float]:
+    """Train with AdamW; return the loss of each step."""
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=5e-3), []
+    for step in range(steps):
+        inputs, targets = draw_batch(text, samples, step)
+        optimizer.zero_grad()
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
 def main(steps=100):
     from pedagogy_lib.unwritten import misses_something
 
     if misses_something(__file__):
         return
-    text = standard_library()
-    for make in (Transformer, Llama):
-        torch.manual_seed(0)
-        model = make(kv_heads=2)
-        optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
-        for step in range(steps):
-            inputs, targets = draw_batch(text, 32, step)
-            optimizer.zero_grad()
-            loss = mean_loss(model(inputs), targets)
-            loss.backward()
-            optimizer.step()
+    torch.manual_seed(0)
+    for model in (Transformer(kv_heads=2), make_model()):
         count = sum(p.numel() for p in model.parameters())
-        print(f"{make.__name__:11} {count:,} parameters, loss {loss.item():.2f}", flush=True)
+        *_, last = train(model, standard_library(), steps)
+        print(f"{type(model).__name__:11} {count:,} parameters, loss {last:.2f}", flush=True)
 
 
 if __name__ == "__main__":
