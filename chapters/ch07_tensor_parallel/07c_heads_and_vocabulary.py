@@ -229,7 +229,8 @@ check("{{rotate}}")
 # The angles depend on the place and on the number's index in its head, and every head has the same
 # ones. So a rank rotates its own heads, and **sends nothing**. A key-value head that is on several
 # ranks is rotated alike on each of them.
-#
+
+# %% [markdown]
 # The **gated MLP** has two first matrices, one for the gate and one for its factor, and gate $j$
 # needs factor $j$. Cut both by columns, and they meet on the same rank. The lab stores them in one
 # matrix whose rows take turns: gate 0, factor 0, gate 1, factor 1, and so on. A rank's part is one
@@ -242,10 +243,14 @@ of_today = {k: launch(measured.split_block, width, 8, 4, 64, llama.LlamaBlock, w
                       device="cpu") for k in (1, 2, 4)}
 print("a Llama block is that of one process, but for rounding:",
       all(all(run.values) for run in of_today.values()))
-for k, run in of_today.items():
-    calls = [len(run[way].calls[0]) for way in ways]
-    same = all(run[way].sent_bytes[0] == blocks[k][way].sent_bytes[0] for way in ways)
-    print(f"{k} ranks: all-reduces {calls[0]} + {calls[1]}; bytes as for the block above: {same}")
+
+# %%
+def multiple(run):
+    return f"{sum(run[way].sent_bytes[0] for way in ways) / x_bytes:.1f} x"
+
+Table(["ranks", "all-reduces, forward", "backward", "sent", "sent by the block above"],
+      [[k, *(len(run[way].calls[0]) for way in ways), multiple(run), multiple(blocks[k])]
+       for k, run in of_today.items()])
 
 # %% [markdown]
 # ## 5 · The vocabulary

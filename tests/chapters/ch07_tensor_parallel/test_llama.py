@@ -82,9 +82,7 @@ def plain_scores(weights, letters, layers, kv_heads, base=10_000.0):
             "input_layernorm", "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj",
             "mlp.down_proj", *(f"self_attn.{kind}_proj" for kind in "qkvo"))}  # fmt: skip
         y = plain_norm(x, of["input_layernorm"])
-        q, k, v = (
-            (y @ of[f"self_attn.{kind}_proj"].T).unflatten(-1, (-1, size)) for kind in "qkv"
-        )
+        q, k, v = ((y @ of[f"self_attn.{kind}_proj"].T).unflatten(-1, (-1, size)) for kind in "qkv")
         q, k = plain_rotation(q, base), plain_rotation(k, base)
         mixed = []
         for head in range(HEADS):
@@ -213,8 +211,11 @@ def test_a_plan_trains_a_llama_as_one_process(plan):
     assert max(run.values) < EXACT
 
 
-@parametrize("way, layout", [("by heads", "zigzag"), ("all keys", "contiguous_places"),
-                             ("ring", "zigzag"), ("ring", "contiguous_places")], quick=2)  # fmt: skip
+PIECES = [("by heads", "zigzag"), ("all keys", "contiguous_places"), ("ring", "zigzag"),
+          ("ring", "contiguous_places")]  # fmt: skip
+
+
+@parametrize("way, layout", PIECES, quick=2)
 def test_pieces_of_a_long_context_are_rotated_by_their_places(way, layout):
     labs, text = load_solved_lab("long_contexts"), MODELS.standard_library(20_000)
     beside = partial(labs.compare_with_one_process, make=partial(LLAMA.Llama, kv_heads=2))
