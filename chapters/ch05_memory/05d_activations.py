@@ -191,8 +191,8 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 # The block above is GPT-2's. Llama's, which most models of today have taken over, differs in five
 # ways:
 #
-# * **Gated MLP** (*SwiGLU*). It has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$,
-#   where silu is a smooth function like GELU.
+# * **Gated MLP** (*SwiGLU*). It has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times
+#   $W_d$, where silu is a smooth function like GELU.
 # * **RMSNorm**. It divides $x$ by $\sqrt{\text{mean}(x^2)}$, and subtracts no mean.
 # * **Rotary positions** (*RoPE*). Queries and keys are rotated by angles that depend on their
 #   positions (part 07c), so that there is no table of positions.

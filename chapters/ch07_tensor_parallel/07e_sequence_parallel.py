@@ -368,9 +368,8 @@ put_to_the_test(f"""
 #   done once.
 # * All-gather and reduce-scatter take the place of the all-reduces, and send the same bytes.
 # * Gradients of what is **whole** on every rank are Partial now. They are summed after the
-#   backward.
-# * **Rotary angles** need the place where a rank's piece begins, unless the context is gathered
-#   before queries and keys are computed.
+#   backward. **Rotary angles** need the place where a rank's piece begins, unless the context is
+#   gathered before queries and keys are computed.
 # * A block keeps $2 + 14/n$ activations, or $16/n$ if it gathers again and sends a quarter more.
 # * PyTorch's engine cuts a model by a **plan**, with the same gradients.
 #
