@@ -36,7 +36,7 @@ help:
 	@echo "make test     check the course: about eight minutes on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
 	@echo "make test-deep  every answer to every exercise, and what takes long: an hour"
-	@echo "make test-optional  what needs a browser, walls around answers, or DeepSpeed"
+	@echo "make test-optional  what needs a browser, walls around answers, DeepSpeed or transformers"
 	@echo "make test-kernels   what compares numbers, with other processors' arithmetic"
 	@echo "make test-all all of these stages: hours"
 	@echo "make build    build notebooks/ and labs/ from chapters/, and execute what has changed"

@@ -215,8 +215,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # with 0.
 #
 # Number $i$ of a head's first half and number $i$ of its second half are pair $i$, as in the
-# `transformers` package. Compute angles in float64, because places may be far. Return a new tensor
-# with the shape and the dtype of `x`, and with a gradient.
+# `transformers` package. Compute angles in float64, because places may be large numbers. Return a
+# new tensor with the shape and the dtype of `x`, through which gradients flow back to `x`.
 
 # %% [markdown]
 # For example, a head of 4 numbers has the pairs (0, 2) and (1, 3), which are rotated by $p$ and by
