@@ -446,14 +446,14 @@ started = [signals.Torchrun("--shutdown-timeout=2", reads=reads) for reads in ki
 for reads, run in zip(kinds, started):
     heard = run.tell(signal.SIGTERM, grace=10).heard[0]
     run.close()
-    fails = any("RuntimeError" in words for words in heard)
+    fails = any(words.startswith("fails") for words in heard)
     print(f"{reads} workers: the rank hears SIGTERM: {'SIGTERM' in heard}; it fails: {fails}")
 
 # %% [markdown]
-# The workers of the first are dead at once. PyTorch notices that by another signal, and raises a
-# `RuntimeError` wherever the rank happens to be, such as in the middle of `save`: "DataLoader
-# worker is killed by signal: Terminated". The handler for SIGTERM was right, and the last
-# checkpoint is lost all the same. It has [happened under SLURM,
+# The workers of the first are dead at once. PyTorch notices that by another signal and raises an
+# error wherever the rank happens to be, such as in the middle of `save`. Most often it is a
+# `RuntimeError`: "DataLoader worker is killed by signal: Terminated". The handler for SIGTERM was
+# right, and the last checkpoint is lost all the same. It has [happened under SLURM,
 # too](https://github.com/KempnerInstitute/KempnerForge/issues/177). Let workers ignore SIGTERM, and
 # end them by closing the loader.
 

@@ -42,8 +42,8 @@ def be_rank(folder, reads):
             if batches is not None:
                 next(batches)
             time.sleep(0.02)
-    except RuntimeError as error:
-        say(f"RuntimeError: {error}")
+    except Exception as error:
+        say(f"fails: {type(error).__name__}: {error}")
         raise
 
 

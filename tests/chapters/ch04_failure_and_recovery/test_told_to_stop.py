@@ -230,5 +230,6 @@ def test_workers_that_do_not_ignore_sigterm_end_their_rank():
         run = SIGNALS.Torchrun("--shutdown-timeout=2", reads=reads)
         heard = run.tell(signal.SIGTERM, 60).heard
         run.close()
-        assert [lines[0] for lines in heard] == ["SIGTERM"] * 2
-        assert any("is killed by signal" in line for line in heard[0]) is fails
+        for lines in heard:
+            assert "SIGTERM" in lines
+            assert any(line.startswith("fails") for line in lines) is fails, lines
