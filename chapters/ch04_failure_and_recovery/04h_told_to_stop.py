@@ -496,7 +496,8 @@ accounts.plot_goodput(jobs, title=f"{steps} steps, in lives of {life} steps")
 # A cross is a kill. In the third row no step counts: whatever a life computes is lost with it,
 # since it ends before its first save. If a job is preempted more often than it saves, it never
 # ends, and nothing but its log says so.
-#
+
+# %% [markdown]
 # The formula behind it: a life has $m$ steps of $t$ seconds each, and $v$ saves of $c$ seconds. It
 # takes $s$ seconds to start and to leave, and $q$ seconds in the queue. If $u$ of its steps count,
 #
@@ -557,14 +558,14 @@ del os.environ["TMPDIR"]
 # %% [markdown]
 # ## What you have learnt
 #
-# * torchrun passes **SIGTERM** on to its ranks and to their data workers, but not SIGUSR1, of which
-#   the agent dies. Workers have to ignore it.
-# * All ranks save **after the same step**: one more element in the gradients' all-reduce tells each
-#   of them whether any has been told to stop.
-# * The **grace period** must be longer than a step and a save, measured with all ranks writing.
-#   Otherwise all steps since the last checkpoint are lost.
-# * The **position** in the data counts samples that were trained on, over all ranks. Order and
-#   chance follow from it, so that a training resumes in mid-epoch on any number of ranks.
+# * torchrun passes **SIGTERM** on to its ranks and to their data workers, which have to ignore it.
+#   SIGUSR1 ends the agent.
+# * All ranks save **after the same step**: one more element in the gradients' all-reduce says
+#   whether any has been told to stop.
+# * If the **grace period** is shorter than a step and a save, all steps since the last checkpoint
+#   are lost.
+# * The **position** counts samples that were trained on, over all ranks. Order and chance follow
+#   from it, also on another number of ranks.
 # * **Goodput** counts only steps that no later life takes again.
 #
 # **Your exercises**: {{train_until_told}} is in a cell above, {{reduce_with_notice}} in
