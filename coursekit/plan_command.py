@@ -3,8 +3,10 @@
 import contextlib
 import io
 import sys
+from textwrap import fill
 
 from pedagogy_lib.basics.tables import Table
+from pedagogy_lib.basics.text_wrap import COLUMNS
 
 from .labs import lab
 
@@ -21,6 +23,9 @@ def show_plans(arguments) -> int:
     """Print the fastest plans, their costs, and why the others do not fit."""
     planner = quietly("planner")
     try:
+        for name, number in {"--top": arguments.top, "--tokens": arguments.tokens}.items():
+            if number is not None and number <= 0:
+                raise ValueError(f"{name} is a number above 0, not {number:g}")
         planned = planner.plan(arguments.model, arguments.gpus, arguments.batch, arguments.context)
     except ValueError as error:
         print(error, file=sys.stderr)
@@ -31,7 +36,7 @@ def show_plans(arguments) -> int:
         f"{planned.gpus} GPUs; a step has {planned.job.batch} samples of {shape.context:,} tokens"
     )
     print(Table(planner.HEADS, [planner.row_of(choice) for choice in best]))
-    print("These are estimates, for software that uses its GPUs well; nothing was run.")
+    print(describe_trust(planned, best[0].plan))
     if arguments.tokens:
         print(planner.describe_training_cost(best[0], arguments.tokens))
     print(f"{int(planned.fits.sum()):,} of {len(planned.impossible):,} plans fit. The others:")
@@ -40,6 +45,20 @@ def show_plans(arguments) -> int:
     if arguments.answering:
         print(plan_serving(shape, arguments))
     return write(planned, arguments.write) if arguments.write else 0
+
+
+def describe_trust(planned, plan) -> str:
+    """Describe how far off such estimates are, and which plans they leave out."""
+    errors = quietly("published_runs").describe_errors(planned.job.engine)
+    untested = [f"{axis} {n}" for axis in ("cp", "chunks") if (n := getattr(plan, axis)) > 1]
+    told = (
+        f"Estimates: nothing was run. By the same engine, {errors}. None of these runs has cp or "
+        "chunks. The planner knows equal stages alone, no experts, and 16 bits. Before you choose, "
+        "run the first three."
+    )
+    if untested:
+        told += f" The first one has {' and '.join(untested)}, which no published run has tested."
+    return fill(told, COLUMNS)
 
 
 def plan_serving(shape, arguments) -> Table | str:
@@ -53,12 +72,12 @@ def plan_serving(shape, arguments) -> Table | str:
                 rows.append([tp, *serving.row_of(server)])
         except ValueError as error:
             why = str(error)
-    title = "Answering, prompts of 2,048 tokens and answers of 512, by the model of cost"
+    title = "Answering, prompts of 2,048 tokens and answers of 512, by the cost model"
     return Table(["tp", *serving.HEADS], rows, title=title) if rows else why
 
 
 def write(planned, engine) -> int:
-    """Print the configuration of the fastest plan that an engine can express."""
+    """Print the fastest plan that an engine can express: in words, and as its configuration."""
     writers = quietly("more_configurations").WRITERS
     named = {name.lower(): name for name in writers}
     if engine.lower() not in named:
@@ -71,7 +90,11 @@ def write(planned, engine) -> int:
         except ValueError as error:
             why = why or str(error)
             continue
-        print(f"\nNumber {place} of the plans, for {named[engine.lower()]}:\n{told.text}")
+        words = quietly("planner").describe_plan(choice.plan, micro_batch=True)
+        print(f"\nNumber {place} of the plans, for {named[engine.lower()]}: {words}\n{told.text}")
+        if told.program:
+            rest = ", ".join(f"{name}={value}" for name, value in told.program.items())
+            print(f"Your program has to say the rest: {rest}")
         return 0
     print(f"none of the {MOST_TRIED} fastest plans can be expressed. {why}", file=sys.stderr)
     return 2

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from checkpoints import UNFINISHED, finish, newest_whole, note_of, serialize_state, write_whole
-from finding_out import flip_a_bit, wrong_by_recomputing
+from finding_out import Disputed, flip_a_bit, wrong_by_recomputing
 from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import (

@@ -9,6 +9,7 @@ import io
 import json
 import os
 import random
+import re
 import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -30,21 +31,25 @@ class Training:
     """Exercise 4.1. A training run that can be saved and resumed bit for bit.
 
     It has what real ones have: a model with dropout, AdamW, a learning-rate schedule, a loss scaler
-    (the loss is computed in float16), samples that are shuffled anew in each epoch, and images that
-    are shifted by a pixel at random. The next step depends on all of it.
+    (products are computed in float16), samples that are shuffled anew in each epoch, and images
+    that are shifted by a pixel at random. The next step depends on all of it.
+
+    All ranks have the same seed until the model is built, and seed + rank afterwards (chapter 03).
 
     model       nn.Module; dropout draws from torch's generator
     optimizer, schedule, scaler   PyTorch's own; all three have state_dict() and load_state_dict()
     epoch       the number of this pass over the samples, from 0
     position    how many samples this rank has read in it
     steps       how many steps have been taken
+    seed        the same on all ranks
     next_batch  draws the shift of the images from Python's `random`
     """
 
     BATCH = 16  # samples per rank
 
-    def __init__(self, data=None, dtype=torch.float32):
+    def __init__(self, data=None, dtype=torch.float32, seed=0):
         self.rank, self.n = dist.get_rank(), dist.get_world_size()
+        torch.manual_seed(seed)  # all ranks draw the same weights
         images, self.labels, *_ = data or digits()
         self.images = images.to(dtype)
         layers = nn.Linear(64, 128), nn.ReLU(), nn.Dropout(0.2), nn.Linear(128, 10)
@@ -55,6 +60,8 @@ class Training:
         device = torch.get_default_device().type
         self.scaler = torch.amp.GradScaler(device, init_scale=2.0**12, growth_interval=8)
         self.epoch = self.position = self.steps = 0
+        torch.manual_seed(seed + self.rank)  # and from here on masks and shifts of their own
+        random.seed(seed + self.rank)
 
     def step(self) -> float:
         """Take one step; return this rank's loss."""
@@ -186,25 +193,38 @@ def note_of(data: bytes) -> dict:
 
 
 def save(folder, step: int, state: dict, keep=2, group=None) -> str:
-    """Write a checkpoint together, each rank its own state, and keep the last `keep` of them.
+    """Write a checkpoint together, each rank its own state, and keep the last `keep` whole ones.
 
-    It counts when every rank has written its part. If one rank cannot, no part counts.
+    It counts when every rank has written its part, in a folder that all ranks see. If one rank
+    cannot, or rank 0 does not see a part, none counts.
 
     Returns  "", or what went wrong, the same on all ranks: "rank 1: No space left on device"
+    Raises   RuntimeError on all ranks if torch.save cannot write the state of one of them
+    Cost     before rank 0 removes a checkpoint, it reads the older ones that stay: are they whole?
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     unfinished = Path(folder, UNFINISHED)
-    data, problem = serialize_state(state), ""
+    data, mistake, cause, problem = b"", "", None, ""
+    if rank == 0:  # what a save that was killed has left must not pass for a part of this one
+        shutil.rmtree(unfinished, ignore_errors=True)
+    dist.barrier(group)
+    try:
+        data = serialize_state(state)
+    except Exception as error:  # raised below, on all ranks, because the others wait there
+        mistake, cause = f"rank {rank}: {error}", error
     try:
         unfinished.mkdir(parents=True, exist_ok=True)
         write_whole(unfinished / f"rank-{rank}.pt", data)
     except OSError as error:
         problem = f"rank {rank}: {error.strerror}"
     said = [None] * n
-    dist.all_gather_object(said, (problem, note_of(data)), group)
-    problem = [next(filter(None, (problem for problem, _ in said)), "")]
+    dist.all_gather_object(said, (mistake, problem, note_of(data)), group)
+    mistakes, problems, notes = zip(*said)
+    if any(mistakes):
+        raise RuntimeError(next(filter(None, mistakes))) from cause
+    problem = [next(filter(None, problems), "")]
     if rank == 0:
-        files = {f"rank-{other}.pt": note for other, (_, note) in enumerate(said)}
+        files = {f"rank-{other}.pt": note for other, note in enumerate(notes)}
         problem[0] = problem[0] or finish(unfinished, step, files, keep)
         if problem[0]:  # now, before any rank writes the next one
             shutil.rmtree(unfinished, ignore_errors=True)
@@ -214,17 +234,39 @@ def save(folder, step: int, state: dict, keep=2, group=None) -> str:
 
 def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
     """Make a checkpoint, on rank 0, of files that are all written; return what went wrong."""
-    folder, place = unfinished.parent, unfinished.with_name(f"step-{step:06}")
+    place = unfinished.with_name(f"step-{step:06}")
+    if is_whole(place):
+        return f"rank 0: {place.name} exists already, and is whole"
     try:
+        if place.exists():
+            need_readable(place)  # and so damaged; what cannot be read may be whole
+        for name, note in files.items():
+            path = unfinished / name
+            if not path.exists() or path.stat().st_size != note["bytes"]:
+                return f"rank 0 does not see {name}: all ranks have to save in the same folder"
         write_whole(unfinished / LIST, json.dumps({"step": step, "files": files}).encode())
-        shutil.rmtree(place, ignore_errors=True)  # one of this step that was not whole, if any
+        shutil.rmtree(place, ignore_errors=True)
         os.replace(unfinished, place)
-        sync_folder(folder)
+        sync_folder(place.parent)
+        remove_old(place, keep)
     except OSError as error:
         return f"rank 0: {error.strerror}"
-    for old in oldest_first(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
     return ""
+
+
+def remove_old(newest: Path, keep: int):
+    """Remove all checkpoints that are older than `keep` whole ones; `newest`, just written, stays.
+
+    One that is not whole does not count, so that it never takes the place of one that is.
+    """
+    others, count = [path for path in oldest_first(newest.parent) if path != newest], 1
+    if len(others) < keep:  # none is too many: they need not be read
+        return
+    for checkpoint in reversed(others):
+        if count >= keep:
+            shutil.rmtree(checkpoint, ignore_errors=True)
+        elif is_whole(checkpoint):
+            count += 1
 
 
 def is_whole(checkpoint: Path) -> bool:
@@ -239,31 +281,79 @@ def is_whole(checkpoint: Path) -> bool:
 
 
 def newest_whole(folder) -> Path | None:
-    """Return the newest checkpoint that is whole; None if there is none."""
-    return next(filter(is_whole, reversed(oldest_first(Path(folder)))), None)
+    """Return the newest checkpoint that is whole; None if the folder has no checkpoints.
+
+    Raises  OSError if a newer one cannot be read, because it may be whole all the same; ValueError
+            if there are checkpoints, but none is whole: training must not begin anew unasked
+    """
+    checkpoints = oldest_first(Path(folder))
+    for checkpoint in reversed(checkpoints):
+        if is_whole(checkpoint):
+            return checkpoint
+        need_readable(checkpoint)
+    if checkpoints:
+        raise ValueError(
+            f"{folder} has checkpoints, but none is whole: move them away to begin anew"
+        )
+    return None
+
+
+def list_files(checkpoint: Path) -> list[Path]:
+    """Return the files of a whole checkpoint, in the order of the ranks that saved them."""
+    names = json.loads((checkpoint / LIST).read_text())["files"]
+    return [checkpoint / f"rank-{rank}.pt" for rank in range(len(names))]
+
+
+def need_readable(checkpoint: Path):
+    """Raise the error of a disk that cannot read a file: the file need not be damaged."""
+    for path in checkpoint.iterdir():
+        if path.is_file():
+            path.read_bytes()
 
 
 def oldest_first(folder: Path) -> list[Path]:
-    """Return all finished checkpoints in the order of their steps; a longer number is larger."""
-    return sorted(folder.glob("step-*"), key=lambda path: (len(path.name), path.name))
+    """Return all finished checkpoints in the order of their steps.
+
+    Raises  OSError if the folder exists and cannot be read
+    """
+    paths = folder.iterdir() if folder.exists() else ()
+    found = (path for path in paths if re.fullmatch(r"step-\d+", path.name))  # no copy beside it
+    return sorted(found, key=lambda path: int(path.name[5:]))
+
+
+def find_newest(folder, group=None) -> Path | None:
+    """Return the newest whole checkpoint, the same on all ranks; None if there is none at all.
+
+    Rank 0 looks for it. What newest_whole raises there is raised on all ranks.
+    """
+    found = [None, None]
+    if dist.get_rank(group) == 0:
+        try:
+            found[0] = newest_whole(folder)
+        except (OSError, ValueError) as error:
+            found[1] = error
+    dist.broadcast_object_list(found, group_src=0, group=group)
+    if found[1] is not None:
+        raise found[1]
+    return found[0]
 
 
 def load_newest(folder, group=None) -> dict | None:
-    """Return this rank's state in the newest whole checkpoint; None if there is none.
+    """Return this rank's state in the newest whole checkpoint; None if there is no checkpoint.
 
-    Rank 0 looks for it, so that all ranks take the same one.
-
-    Raises  ValueError if it was saved by another number of ranks
+    Raises  ValueError if it was saved by another number of ranks, or if none is whole; OSError
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
-    found = [newest_whole(folder) if rank == 0 else None]
-    dist.broadcast_object_list(found, group_src=0, group=group)
-    if found[0] is None:
+    found = find_newest(folder, group)
+    if found is None:
         return None
-    files = json.loads((found[0] / LIST).read_text())["files"]
+    files = list_files(found)
     if len(files) != n:
-        raise ValueError(f"{found[0]} was saved by {len(files)} ranks, and these are {n}")
-    return torch.load(found[0] / f"rank-{rank}.pt")
+        raise ValueError(
+            f"{found} was saved by {len(files)} ranks, and these are {n}: the states of random "
+            "generators and the places in the data belong to those ranks and cannot be restored"
+        )
+    return torch.load(found / f"rank-{rank}.pt")
 
 
 # ---- Saving in the background ---------------------------------------------------------------
@@ -276,7 +366,8 @@ class InBackground:
     saved, so that training waits for a copy in memory but not for the disk. Saves run one after
     another: while the previous one is still running, `begin` waits for its end.
 
-    save   called with the copy, in a thread; it may raise
+    save   called with the copy, in a thread; what it returns is lost if nobody waits for it, so
+           let it raise what went wrong
     """
 
     def __init__(self, save):
@@ -320,7 +411,9 @@ def train_on(folder, steps, every=10, data=None, step=lambda training: training.
     while training.steps < steps:
         step(training)
         if training.steps % every == 0:
-            save(folder, training.steps, training.state_dict())
+            problem = save(folder, training.steps, training.state_dict())
+            if problem and training.rank == 0:
+                print(f"step {training.steps} is not saved: {problem}")
     return training
 
 
@@ -328,10 +421,7 @@ def program(data, steps=40) -> tuple[float, list[str]]:
     """Return how far resumed weights are from uninterrupted ones, and the checkpoints kept."""
     folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)
-    beginning = random.getstate(), torch.get_rng_state()
     in_one_go = train_on(Path(folder[0], "one go"), steps, data=data)
-    random.setstate(beginning[0])
-    torch.set_rng_state(beginning[1])
     train_on(Path(folder[0], "two"), steps // 2, data=data)
     in_two = train_on(Path(folder[0], "two"), steps, data=data)
     weights = [parameters_to_vector(one.model.parameters()) for one in (in_one_go, in_two)]

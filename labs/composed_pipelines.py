@@ -13,11 +13,13 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
     RecomputingStage,
     Stage,
+    count_targets,
     need_something_to_train,
     no_change,
     sum_tied,
 )
 from placed_pipelines import PlacementPipeline, SplitStage, stages_here
+from tensor_parallel import need_finite
 from torch import nn
 from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
 from zero_bubbles import SCHEDULES, rows_and_stages
@@ -93,16 +95,16 @@ def make_model(plan, width=16, blocks=4) -> Transformer:
     return model
 
 
-def seed_of(replica, stage, microbatch) -> int:
+def seed_of(step, replica, stage, microbatch) -> int:
     """Return a dropout seed, so that each forward of a stage draws its own numbers."""
-    return 10_000 * replica + 100 * stage + microbatch
+    return 1_000_000 * step + 10_000 * replica + 100 * stage + microbatch
 
 
 class ReproducibleDropout:
     """A stage whose dropout one process can repeat: each forward begins with a known seed."""
 
     def forward(self, i, x, then=no_change):
-        torch.manual_seed(seed_of(self.replica, self.number, i))
+        torch.manual_seed(seed_of(self.step, self.replica, self.number, i))
         return super().forward(i, x, then)
 
 
@@ -165,7 +167,7 @@ class DataParallelPipeline:
         refuse(plan)
         self.plan, self.model = plan, model or make_model(plan)
         self.line, self.column, self.ends = groups or groups_of(plan.ranks)
-        self.replica = dist.get_rank() // plan.ranks
+        self.replica, self.steps = dist.get_rank() // plan.ranks, 0
         self.replicas = dist.get_world_size(self.column)
         rows, stages = rows_and_stages(plan.schedule, plan.ranks, plan.microbatches)
         make = kind or KINDS[plan.splits_backward, plan.recomputed]
@@ -174,11 +176,11 @@ class DataParallelPipeline:
         self.row = rows[rank]
         for stage, number in zip(here, stages[rank]):
             stage.replica, stage.number = self.replica, number
+        width = self.model.places.weight.shape[1]
+        self.pipeline = PlacementPipeline(here, mean_loss, width, stages, group=self.line)
         for stage in here:
             if stage.number == 0:
                 need_something_to_train(stage.piece)
-        width = self.model.places.weight.shape[1]
-        self.pipeline = PlacementPipeline(here, mean_loss, width, stages, group=self.line)
         self.pieces = [stage.piece for stage in here]
         trained = [p for piece in self.pieces for p in piece.parameters() if p.requires_grad]
         self.trained = list(dict.fromkeys(trained))
@@ -192,6 +194,8 @@ class DataParallelPipeline:
             self.optimizer = make_optimizer(self.trained)
 
     def step(self, inputs, targets):
+        for engine in self.zeros or [self.optimizer]:
+            engine.zero_grad()  # what a step that raised has left behind
         self.backward(inputs, targets)
         self.reduce()
         if self.plan.norm:
@@ -199,7 +203,14 @@ class DataParallelPipeline:
         self.update()
 
     def backward(self, inputs, targets):
-        """Run all micro-batches of this replica's share of the batch."""
+        """Run all micro-batches of this replica's share of the batch.
+
+        Raises  ValueError on all ranks if replicas would differ in their number of targets
+        """
+        refuse_unequal_shares(targets.tensor_split(self.replicas))
+        for stage in self.pipeline.stages:
+            stage.step = self.steps
+        self.steps += 1
         mine = [part.tensor_split(self.replicas)[self.replica] for part in (inputs, targets)]
         self.pipeline.step(self.row, *(part.tensor_split(self.plan.microbatches) for part in mine))
         if self.plan.tied and self.ends is not None and self.has_an_end():
@@ -255,6 +266,16 @@ class DataParallelPipeline:
         return 0.0 if twice and dist.get_rank(self.line) == self.plan.ranks - 1 else 1.0
 
 
+def refuse_unequal_shares(targets):
+    """Raise ValueError if replicas, whose mean gradients count equally, have unequal shares."""
+    counts = [count_targets(share) for share in targets]
+    if len(set(counts)) > 1:
+        raise ValueError(
+            f"the replicas would have {', '.join(map(str, counts))} targets that count, but their "
+            "gradients count equally: give each replica as many samples, with as many targets"
+        )
+
+
 @torch.no_grad()
 def clip(parts, most, groups) -> float:
     """Scale gradients so that their norm over all ranks is at most `most`; return the norm.
@@ -262,12 +283,16 @@ def clip(parts, most, groups) -> float:
     parts   [(a gradient, how much its numbers count in the norm: one number, or one for each)]
     groups  squares are summed over one group after another: over the stages, over the shards
     Cost    an all-reduce of one number in each group
-    Equals  torch's clip_grad_norm_, which also adds 1e-6 to the norm
+    Equals  torch's clip_grad_norm_ of real gradients with error_if_nonfinite=True, which also adds
+            1e-6 to the norm
+    Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
     """
-    squares = sum(((gradient**2) * counts).sum() for gradient, counts in parts)
+    squares = torch.zeros((), dtype=torch.float64)
+    for gradient, counts in parts:
+        squares += (gradient.double() ** 2 * counts).sum()
     for group in groups:
         dist.all_reduce(squares, group=group)
-    norm = squares.sqrt()
+    norm = need_finite(squares.sqrt())
     for gradient, _ in parts:
         gradient *= (most / (norm + 1e-6)).clamp(max=1.0)
     return norm.item()

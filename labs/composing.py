@@ -36,7 +36,7 @@ def clip_shards(shards, max_norm, group=None) -> float:
     Example  rank 0 has [3.] and a frozen parameter, rank 1 has [0., 4.]; max_norm is 1. The norm is
              5 on both; afterwards rank 0 has [0.6], and rank 1 has [0., 0.8]
     Equals   torch.nn.utils.clip_grad_norm_ on the whole gradient in one process (it adds 0.000001
-             to the norm in the division: here both are right)
+             to the norm in the division: here both are right); if the norm is nan, nothing changes
     Cost     one all-reduce of one number
     """
     ...  # your code here

@@ -14,17 +14,24 @@ def ring_all_reduce(nbytes, n, bytes_per_second):
     return 2 * (n - 1) / n * nbytes / bytes_per_second
 
 
-def link(job: Job, apart, n, is_sum=True):
+def link(job: Job, ranks, apart, n, is_sum=True):
     """Return bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
     A sum uses the cards of all of the group's GPUs in a machine, a message only one. A card that
     the machine's GPUs share is divided among the groups. Between two GPUs of a machine, a sum also
-    passes the links inside, so that it is never faster than these.
+    passes the links inside, so that it is never faster than these. If a machine's GPUs are no
+    multiple of the ranks that n groups span, some groups lie on two machines, and the slowest
+    counts.
+
+    ranks  of the whole plan, which fill machine after machine
     """
     engine, gpu = job.engine, job.gpu
-    members = np.clip(gpu.machine / apart, 1, n)  # ranks of the group in a machine
+    machine, block = (np.asarray(x).astype(int) for x in (gpu.machine, apart * n))
+    crosses = (machine % block != 0) & (ranks > machine)
+    # The fewest ranks of a group that lie on one machine; where the edges of machines cut blocks,
+    # they leave multiples of this common divisor.
+    members = np.clip(np.gcd(machine, block) // apart, 1, n)
     cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
-    crosses = apart * n > gpu.machine
     inside, across = gpu.inside * engine.inside, gpu.across * engine.across * cards
     slowest = np.where(np.logical_and(is_sum, members > 1), np.minimum(inside, across), across)
     return np.where(crosses, slowest, inside)
@@ -67,7 +74,7 @@ def layer_seconds(job: Job, plan: Plan):
 def sum_along_tp(job: Job, plan: Plan):
     """Return the seconds to sum one layer's output over the ranks that have parts of it."""
     nbytes = job.engine.number_bytes * job.tokens(plan) * job.shape.width
-    return ring_all_reduce(nbytes, plan.tp, link(job, 1, plan.tp))
+    return ring_all_reduce(nbytes, plan.tp, link(job, plan.ranks, 1, plan.tp))
 
 
 def cp_seconds(job: Job, plan: Plan):
@@ -78,7 +85,8 @@ def cp_seconds(job: Job, plan: Plan):
     """
     keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.kv_width / plan.tp
     again = np.where(np.equal(plan.recompute, FULL), plan.cp - 1, 0)
-    passed = (3 * plan.cp - 2 + again) * keys / link(job, plan.tp, plan.cp, is_sum=False)
+    passed = (3 * plan.cp - 2 + again) * keys
+    passed = passed / link(job, plan.ranks, plan.tp, plan.cp, is_sum=False)
     rounds = (2 * plan.cp - 1 + again) * job.engine.around * ranks_per_core(job, plan)
     return np.where(plan.cp > 1, passed + rounds, 0)
 
@@ -91,7 +99,8 @@ def dp_seconds(job: Job, plan: Plan):
     engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
     nbytes = engine.number_bytes * rank_parameters(job, plan)
-    of_bytes = ring_all_reduce(nbytes, n, link(job, plan.tp, n)) / 2 * engine.exposed
+    speed = link(job, plan.ranks, plan.tp, n)
+    of_bytes = ring_all_reduce(nbytes, n, speed) / 2 * engine.exposed
     calls = np.where(plan.zero >= 1, job.layers(plan) + 1, 0) * (n - 1)
     return (reduces + gathers) * (of_bytes + calls * engine.unit * ranks_per_core(job, plan))
 
@@ -119,7 +128,7 @@ def seconds(job: Job, plan: Plan) -> dict:
     end = end / plan.pp if engine.is_balanced else end  # else the last stage has it on top
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
     sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
-    sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
+    sent = sent / link(job, plan.ranks, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
     between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
     stage = layers * (busy + waiting) + end + of_ends + between

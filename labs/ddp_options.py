@@ -98,6 +98,14 @@ def median_and_range(seconds) -> str:
     return f"{1e3 * median(seconds):.1f} ms ({tenths[0]:.1f} to {tenths[-1]:.1f})"
 
 
+def describe_quickest(names, times) -> str:
+    """Name the choices that no other one is clearly quicker than, by `step_times`."""
+    from pedagogy_lib.measuring.rounds import UNDECIDED, find_quickest
+
+    best = find_quickest(dict(zip(names, times)))
+    return best[0] if len(best) == 1 else f"{UNDECIDED} between {', '.join(best)}"
+
+
 # ---- Bytes and calls ------------------------------------------------------------------------
 
 

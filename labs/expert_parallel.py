@@ -76,8 +76,9 @@ class RemoteExperts(nn.Module):
             raise ValueError(f"{n} experts for {self.ranks} ranks")
         self.experts, self.watch, self.compute = experts, watch, compute
         for name in ("up", "down"):
-            mine = getattr(experts, name).detach().chunk(self.ranks)[dist.get_rank(group)]
-            parameter = nn.Parameter(mine.clone())
+            of_all = getattr(experts, name)
+            mine = of_all.detach().chunk(self.ranks)[dist.get_rank(group)]
+            parameter = nn.Parameter(mine.clone(), requires_grad=of_all.requires_grad)
             parameter.is_of_expert = True
             setattr(experts, name, parameter)
 

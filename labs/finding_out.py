@@ -39,11 +39,14 @@ class Fault(NamedTuple):
     what  "killed", "stopped" (the process hangs), "waits" (for data that never arrive), "slow",
           "wrong weights" (one bit of one weight changes after the update), or "wrong gradients"
           (they are computed, but stored in the wrong order)
+    bit, pixel  for "wrong weights": see flip_a_bit
     """
 
     what: str
     rank: int
     after: int
+    bit: int = 21
+    pixel: int = 28
 
 
 class Training:
@@ -105,7 +108,7 @@ class Training:
     def update(self):
         self.optimizer.step()
         if self.has("wrong weights", only_once=True):
-            flip_a_bit(self.model[0].weight)
+            flip_a_bit(self.model[0].weight, self.fault.bit, self.fault.pixel)
         self.steps += 1
 
     def step(self):
@@ -120,10 +123,16 @@ class Training:
         return self.steps == self.fault.after or (not only_once and self.steps > self.fault.after)
 
 
-def flip_a_bit(weights):
-    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do."""
-    bits = weights.detach().view(torch.int32).flatten()
-    bits[len(bits) // 2] ^= 1 << 21
+def flip_a_bit(weights, bit=21, pixel=28):
+    """Flip a bit of one number, as a cosmic ray or a core that computes wrongly may do.
+
+    It is the weight of the middle unit for a pixel. Pixel 0 is black in all training images, so its
+    weights never count; pixel 28, in the middle of an image, is not.
+
+    bit  0 for the lowest bit of the fraction; of a float32, 23 to 30 are the exponent
+    """
+    bits = weights.detach().view(torch.int32 if weights.element_size() == 4 else torch.int64)
+    bits[len(bits) // 2, pixel] ^= 1 << bit
 
 
 ENDS = {
@@ -273,6 +282,10 @@ def stragglers(seconds: list[list[float]], times=1.5) -> list[int]:
 # ---- Wrong numbers --------------------------------------------------------------------------
 
 
+class Disputed(RuntimeError):
+    """Two ranks disagree about a batch, and nobody knows which of them has computed it wrongly."""
+
+
 def checksum(tensors) -> int:
     """Return a checksum of all bits that fits into an int64; if one bit changes, it changes."""
     digest = hashlib.sha256()
@@ -302,7 +315,8 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
 
     gradients_of  takes a rank and computes, in this process, the gradients of that rank's batch: a
                   list of tensors, the same to the last bit wherever they are computed correctly
-    group         of three ranks or more, of which at most one computes wrongly
+    group         of three ranks or more, of which at most one computes wrongly, and that each time
+    Raises        Disputed if a rank is wrong only once, because two may be it. (Yours need not.)
     Cost          each batch is computed twice, and an all-gather of 16 bytes from each rank
     """
     ...  # your code here
@@ -327,7 +341,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
     """
     group, store = meet(folder, timeout)
     rank, n = dist.get_rank(), dist.get_world_size()
-    guard = patience and Guard(store, rank, n, patience)
+    guard = Guard(store, rank, n, patience) if patience else None
     training = Training(data, fault, guard.enter if guard else lambda: None, group=group)
     try:
         while training.steps < steps:
@@ -344,7 +358,7 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
         dist.destroy_process_group()  # all groups: closes connections, so the others learn of it
         happened, pid = store.get("fault").split()
         kill_if_there(int(pid))  # it may hang, and this experiment is over
-        found = (guard and guard.read_finding()) or {"what": "", "ranks": []}
+        found = (guard.read_finding() if guard else None) or {"what": "", "ranks": []}
         return {"after": known - float(happened), "error": str(error),
                 "found": found["what"], "ranks": found["ranks"]}  # fmt: skip
     finally:
@@ -356,7 +370,8 @@ def train_until_lost(folder, data, fault, timeout, patience=None, steps=60) -> d
 def train_and_check(data, fault, steps=30, window=10) -> dict | None:
     """Train, and look for wrong numbers and slow ranks in each step.
 
-    Two ranks can only see that their weights differ; three can tell which one computes wrongly.
+    Two ranks can only see that their weights differ; three can tell which one computes wrongly, or
+    is slow.
 
     Returns  the first finding, the same on all ranks: {"what": …, "ranks": …, "steps": steps from
              the fault on, 1 for the step in which it happens}; None if all went well

@@ -10,14 +10,12 @@ import os
 import shutil
 import tempfile
 import time
-from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 import torch
 import torch.distributed as dist
 
-WAIT = timedelta(seconds=300)  # for a key, as in other stores
 LOOK_SECONDS = 0.002  # from one look to the next
 OPEN = []  # keeps this process's stores alive, because groups that use them do not
 
@@ -30,8 +28,9 @@ class FolderStore(dist.Store):
     `set`, which replaces it. A process that is killed in between leaves behind a file that nobody
     reads. In torch's FileStore, which appends to one file, half an entry holds up all that read it.
 
-    Equals  dist.FileStore(file, -1), as long as no process dies; but a key is either set or
-            appended to, and delete_key and num_keys do not exist
+    Equals  dist.FileStore(file, -1), as long as no process dies; but a key is either set, or
+            appended to, or added to, which add(key, 0) reads, and delete_key and num_keys do not
+            exist
     """
 
     def __init__(self, folder):
@@ -67,8 +66,8 @@ class FolderStore(dist.Store):
     def check(self, keys) -> bool:
         return all(self.piece(key, 0).exists() for key in keys)
 
-    def wait(self, keys, timeout=WAIT) -> None:
-        until = time.monotonic() + timeout.total_seconds()
+    def wait(self, keys, timeout=None) -> None:
+        until = time.monotonic() + (timeout or self.timeout).total_seconds()
         while not self.check(keys):
             if time.monotonic() > until:
                 raise dist.DistStoreError(f"wait timeout: nobody has set {', '.join(keys)}")
@@ -101,7 +100,7 @@ class FolderStore(dist.Store):
     @contextlib.contextmanager
     def write_temporary(self, value):
         """Write this value to a file that no process reads, and yield its name."""
-        data = value.encode() if isinstance(value, str) else bytes(value)
+        data = value.encode() if isinstance(value, str) else memoryview(value)
         handle, name = tempfile.mkstemp(dir=self.folder, prefix=".")
         try:
             with os.fdopen(handle, "wb") as file:

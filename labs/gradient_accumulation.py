@@ -28,10 +28,13 @@ def accumulate(model, loss_fn, micro_batches) -> float:
     The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
     this function discards the previous contents of every `.grad`. It takes no optimizer step.
 
-    loss_fn        (outputs, targets) -> the mean loss over these samples, a tensor
-    micro_batches  a list of (inputs, targets)
+    loss_fn        (outputs, targets) -> the mean loss over these samples, each of which counts: a
+                   tensor
+    micro_batches  a list of (inputs, targets), none of them empty
     Returns        the mean loss over all samples, as a Python number
-    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward()
+    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward(), if samples
+                   do not depend on each other, as in BatchNorm, nor on chance, as in dropout; but
+                   in bfloat16, `.grad` rounds after each micro-batch
     Shapes         inputs: (samples, ...); targets: (samples, ...)
     Cost           one forward and one backward per micro-batch; the activations of one at a time
     """
@@ -48,7 +51,8 @@ def accumulate_tokens(model, micro_batches) -> float:
                    Targets that are PADDING do not count; a micro-batch may have no other targets
     Returns        the mean loss over all tokens that count, as a Python number
     Equals         zero_grad(), then F.cross_entropy(logits, targets, ignore_index=PADDING)
-                   .backward(), with the logits (n, vocabulary) and targets (n) of all micro-batches
+                   .backward(), with the logits (n, vocabulary) and targets (n) of all
+                   micro-batches; but in bfloat16, `.grad` rounds after each micro-batch
     Shapes         tokens, targets: (sentences, length); model(tokens): (sentences, length,
                    vocabulary)
     Cost           one forward and one backward per micro-batch; the activations of one at a time
@@ -65,23 +69,32 @@ def count_tokens(targets: Tensor) -> int:
 def average_over_ranks(model, count):
     """Average the gradients of all ranks, weighted by each rank's number of samples or tokens.
 
-    Every rank needs at least one sample, or it would fail without gradients while the others wait.
+    Where a parameter has no gradient, as on a rank without samples, zeros take its place.
 
-    Equals  the gradients of the mean over the samples or tokens of all ranks
+    Equals  the gradients of the mean over the samples or tokens of all ranks, of which there is at
+            least one; a frozen parameter has none, and one that no rank has used gets zeros
     Cost    per step, one all-reduce of a number and one per parameter, for all micro-batches
     """
     if not dist.is_initialized():
         return
-    total = torch.tensor(count, dtype=torch.float64)  # on the default device, like the gradients
+    device = next(model.parameters()).device  # NCCL takes nothing from the CPU
+    total = torch.tensor(count, dtype=torch.float64, device=device)
     dist.all_reduce(total)
     for parameter in model.parameters():
-        parameter.grad *= count / total
-        dist.all_reduce(parameter.grad)
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad *= count / total
+            dist.all_reduce(parameter.grad)
 
 
 def mean_over_ranks(value, count) -> float:
-    """Average a number over the samples or tokens of all ranks, of which this one has `count`."""
-    sums = torch.tensor([value * count, count], dtype=torch.float64)
+    """Average a number over the samples or tokens of all ranks, of which this one has `count`.
+
+    On a rank without samples, the number may be anything, as the mean of nothing is NaN. It travels
+    on the default device. With NCCL, call torch.set_default_device before.
+    """
+    sums = torch.tensor([value * count if count else 0, count], dtype=torch.float64)
     if dist.is_initialized():
         dist.all_reduce(sums)
     return (sums[0] / sums[1]).item()
@@ -128,6 +141,14 @@ def sort_times(run, sizes, rounds=5) -> dict[int, list[float]]:
     """Return the seconds of each size, fastest round first."""
     return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
             for size in sizes}  # fmt: skip
+
+
+def compare_parts(run, size, other, rounds=5):
+    """Compare the seconds of a step in parts of two sizes, round by round."""
+    from pedagogy_lib import compare_rounds
+
+    return compare_rounds(*([run[f"{x}, round {r}"].seconds[0] for r in range(1, rounds + 1)]
+                            for x in (size, other)))  # fmt: skip
 
 
 def digits() -> tuple[Tensor, ...]:
@@ -185,10 +206,14 @@ def pad_sentences(some: list[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def shares_of_rank(length):
-    """Yield this rank's micro-batches for each step of one pass, as tensors of indices."""
+    """Yield this rank's micro-batches for each step of one pass, as tensors of indices.
+
+    A last batch may have fewer samples than there are ranks. Some ranks then have no micro-batch.
+    """
     rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
     for batch in torch.randperm(length).split(BATCH):
-        yield batch[rank::world_size].split(MICRO_BATCH)
+        share = batch[rank::world_size]
+        yield share.split(MICRO_BATCH) if len(share) else ()
 
 
 def train_classifier(data, passes=10):

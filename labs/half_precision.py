@@ -6,7 +6,6 @@ python labs/half_precision.py
 
 import time
 from functools import partial
-from statistics import median
 
 import torch
 from language_model import Transformer, draw_batch, mean_loss, standard_library
@@ -77,6 +76,19 @@ def two_steps(layout, text, width, layers, samples):
         model.zero_grad()
 
 
+def share_lost(micro_batches, numbers=1_000) -> float:
+    """Return the share that is lost if gradients of micro-batches are added up in bfloat16.
+
+    All are between 0.5 and 1.5.
+    """
+    chance = torch.Generator().manual_seed(0)
+    gradients = torch.rand(micro_batches, numbers, generator=chance, device="cpu").add(0.5).to(HALF)
+    total = torch.zeros(numbers, dtype=HALF, device="cpu")
+    for gradient in gradients:
+        total += gradient
+    return 1 - (total.float().sum() / gradients.float().sum()).item()
+
+
 # ---- Small steps and small gradients --------------------------------------------------------
 
 
@@ -115,29 +127,22 @@ def activation_gradients(text, steps=15):
 # ---- Time -----------------------------------------------------------------------------------
 
 
-def seconds_of_product(dtype, rounds=9) -> float:
-    """Return the median time of a product of two square matrices on this rank."""
+def both_products(rounds=10) -> tuple[list[float], list[float]]:
+    """Return the seconds of a product of two square matrices in float32, and in bfloat16, in turns.
+
+    Each list has a time for each round; the first round does not count.
+    """
     is_on_gpu = torch.get_default_device().type == "cuda"
     size = 4096 if is_on_gpu else 512
-    x, times = torch.ones(size, size, dtype=dtype), []
-    for _ in range(rounds):
+    times = {dtype: [] for dtype in (SINGLE, HALF)}
+    for dtype in [*times] * (1 + rounds):
+        x = torch.ones(size, size, dtype=dtype)
         began = time.perf_counter()
         x @ x
         if is_on_gpu:
             torch.cuda.synchronize()
-        times.append(time.perf_counter() - began)
-    return median(times[1:])
-
-
-def both_products() -> tuple[float, float]:
-    """Return the seconds of a product in float32 and of one in bfloat16."""
-    return seconds_of_product(SINGLE), seconds_of_product(HALF)
-
-
-def times_as_fast(in_float32, in_bfloat16) -> str:
-    """Return how fast bfloat16 is in relation to float32, in words."""
-    ratio = in_float32 / in_bfloat16
-    return f"{ratio:.1f} times as fast" if ratio >= 1 else f"{1 / ratio:.1f} times as slow"
+        times[dtype].append(time.perf_counter() - began)
+    return tuple(of_dtype[1:] for of_dtype in times.values())
 
 
 # ---- The program ----------------------------------------------------------------------------

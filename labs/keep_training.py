@@ -103,7 +103,8 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     """Exercise 4.13. Agree on who takes part, and return the same sorted list to all.
 
     Each process announces itself and checks now and then who has come. A list is proposed when n
-    have come, as no more are expected. A process that has trained with others does not wait for
+    ranks have come, as no more are expected: two processes of one rank, of which one has died,
+    count once. A process that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
     have passed. The first proposal counts for all processes; one that comes later gets it, too,
     without its own name on it. A newcomer waits for the list of the others, even for longer than
@@ -114,7 +115,7 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     store     a torch.distributed store. append(key, text) adds to a text; compare_set(key, "",
               text) sets a text only if there is none; both are atomic
     meeting   its name: put it into all keys, as there will be other meetings
-    me        the name of this process, which contains no comma
+    me        the name of this process, without a comma; its rank comes first, up to a space
     former    the names of the processes it has trained with, itself among them; [] for a newcomer
     """
     ...  # your code here

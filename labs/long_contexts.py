@@ -5,6 +5,7 @@ torchrun --nproc-per-node 4 labs/long_contexts.py
 """
 
 import textwrap
+from functools import wraps
 
 import torch
 import torch.distributed as dist
@@ -20,6 +21,7 @@ from torch import Tensor, nn
 
 def contiguous_places(context: int, n: int) -> list[Tensor]:
     """Return the places in the text of each of n ranks: one contiguous piece per rank."""
+    need_equal_pieces(context, n)
     return list(torch.arange(context, device="cpu").chunk(n))
 
 
@@ -30,7 +32,13 @@ def zigzag(context: int, n: int) -> list[Tensor]:
 
     Returns  for each rank its places, ascending: (context / n,)
     """
+    need_equal_pieces(context, 2 * n)
     ...  # your code here
+
+
+def need_equal_pieces(context, n):
+    if context % n:
+        raise ValueError(f"a context of {context} cannot be cut into {n} equal pieces")
 
 
 def runs_in(places: Tensor) -> list[slice]:
@@ -42,6 +50,22 @@ def runs_in(places: Tensor) -> list[slice]:
 # ---- Attention over some of the keys --------------------------------------------------------
 
 
+def wide(x: Tensor) -> Tensor:
+    """Return x in float32 if its numbers have 16 bits, which are too few for scores and sums."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def without_autocast(function):
+    """Return a function that computes in the dtypes of its tensors, also under autocast."""
+
+    @wraps(function)
+    def call(q, *args):
+        with torch.autocast(q.device.type, enabled=False):
+            return function(q, *args)
+
+    return call
+
+
 def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tensor:
     """Multiply queries by keys; scores are minus infinity where a key is later than the query."""
     scores = (q @ k.transpose(-1, -2)).mul_(q.shape[-1] ** -0.5)
@@ -51,11 +75,14 @@ def scores_of(q: Tensor, k: Tensor, q_places: Tensor, k_places: Tensor) -> Tenso
     return scores
 
 
+@without_autocast
 def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
     """Compute attention over these keys alone; each query sees at least one of them.
 
-    Returns  the output, and for each query the logarithm of the sum of exp(score)
+    Returns  the output, and for each query the logarithm of the sum of exp(score): in float32 at
+             least
     """
+    q, k, v = wide(q), wide(k), wide(v)
     scores = scores_of(q, k, q_places, k_places)
     highest = scores.amax(-1, keepdim=True)
     scores.sub_(highest).exp_()
@@ -99,6 +126,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     """Exercise 9.25. Compute causal attention: queries stay, and keys go round.
 
+    q        in float32 or float64, in which everything is added up; k and v may have 16 bits
     places   of each rank in the group: see contiguous_places, zigzag
     Returns  what `attend` would return for this rank's queries and all keys
     Cost     n - 1 sends of keys and values to the next rank, and no more than one block's scores
@@ -106,11 +134,13 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     ...  # your code here
 
 
+@without_autocast
 def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
     """Add one block's part to the gradients of its queries, keys and values, in place.
 
     gradient  of the output; rest: the sum of its product with the output, over the features
     """
+    q, k, v = wide(q), wide(k), wide(v)
     p = scores_of(q, k, q_places, k_places).sub_(lse.unsqueeze(-1)).exp_()
     dv += p.transpose(-1, -2) @ gradient
     ds = (gradient @ v.transpose(-1, -2)).sub_(rest).mul_(p).mul_(q.shape[-1] ** -0.5)
@@ -126,7 +156,8 @@ class RingAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, q, k, v, places, group=None):
-        out, lse = ring_attention(q, k, v, places, group)
+        out, lse = ring_attention(wide(q), k, v, places, group)
+        out = out.to(q.dtype)
         ctx.save_for_backward(q, k, v, out, lse)
         ctx.places, ctx.group = places, group
         return out
@@ -135,7 +166,8 @@ class RingAttention(torch.autograd.Function):
     def backward(ctx, gradient):
         q, k, v, out, lse = ctx.saved_tensors
         rank, n = dist.get_rank(ctx.group), dist.get_world_size(ctx.group)
-        dq, dk, dv = (torch.zeros_like(x) for x in (q, k, v))
+        dq, dk, dv = (torch.zeros_like(wide(x)) for x in (q, k, v))
+        gradient = wide(gradient)
         rest, mine = (gradient * out).sum(-1, keepdim=True), ctx.places[rank]
         for step in range(n):
             theirs = ctx.places[(rank - step) % n]
@@ -147,7 +179,7 @@ class RingAttention(torch.autograd.Function):
                 k, v, dk, dv = passed_on([k, v, dk, dv], ctx.group)
         if n > 1:  # gradients take one step more than keys, to return to the keys' rank
             dk, dv = passed_on([dk, dv], ctx.group)
-        return dq, dk, dv, None, None
+        return *(x.to(q.dtype) for x in (dq, dk, dv)), None, None
 
 
 # ---- Attention by heads (Ulysses) -----------------------------------------------------------
@@ -210,18 +242,19 @@ class AllGather(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
-        total = gradient.contiguous()
+        total = gradient.clone(memory_format=torch.contiguous_format)  # it is autograd's own
         dist.all_reduce(total, group=ctx.group)
         return total.chunk(n, PLACES)[rank], None
 
 
+@without_autocast
 def attend_to_all_keys(q, k, v, places, group=None) -> Tensor:
     """Gather all keys and values on every rank, and attend to them with all scores at once."""
     k, v = AllGather.apply(k, group), AllGather.apply(v, group)
     mine = places[dist.get_rank(group)].to(q.device)
     sees = torch.cat(places).to(q.device) <= mine.unsqueeze(-1)
-    scores = q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
-    return scores.masked_fill(~sees, float("-inf")).softmax(-1) @ v
+    scores = wide(q) @ wide(k).transpose(-1, -2) * q.shape[-1] ** -0.5
+    return (scores.masked_fill(~sees, float("-inf")).softmax(-1) @ wide(v)).to(q.dtype)
 
 
 WAYS = {"ring": RingAttention.apply, "by heads": attend_by_heads, "all keys": attend_to_all_keys}

@@ -8,9 +8,10 @@ from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from language_model import Transformer, draw_batch, standard_library
 from small_states import LAST, LAYERS, SAMPLES, WIDTH, step_of
-from torch import Tensor
+from torch import Tensor, nn
 
 SEED_OF_TUNING = 100
 
@@ -26,7 +27,7 @@ def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
     Source  Jordan 2024, https://kellerjordan.github.io/posts/muon
     """
     a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix / matrix.norm()  # now no singular value is above 1
+    x = matrix / (matrix.norm() + 1e-7)  # now no singular value is above 1; zeros stay zeros
     for _ in range(rounds):
         square = x @ x.T
         x = a * x + (b * square + c * square @ square) @ x
@@ -35,16 +36,53 @@ def orthogonalize(matrix: Tensor, rounds=5) -> Tensor:
 
 def change(make_optimizer, matrix: Tensor) -> Tensor:
     """Return the amount that the first step subtracts from a weight of zeros with this gradient."""
-    weight = torch.nn.Parameter(torch.zeros_like(matrix))
+    weight = nn.Parameter(torch.zeros_like(matrix))
     weight.grad = matrix.clone()
     make_optimizer([weight]).step()
     return -weight.detach()
 
 
+def split_rows(attention, rows: Tensor) -> list[Tensor]:
+    """Return the rows of query_key_value that belong to queries, to keys and to values."""
+    heads = rows.unflatten(0, (-1, attention.queries + 2, attention.size))
+    return [part.flatten(0, 2) for part in heads.split([attention.queries, 1, 1], dim=1)]
+
+
+class SplitLayer(nn.Module):
+    """Queries, keys and values of an attention, each with a separate matrix; the same results."""
+
+    def __init__(self, attention):
+        super().__init__()
+        fused = attention.query_key_value
+        self.weights, self.biases = (
+            nn.ParameterList(part.detach().clone() for part in split_rows(attention, x))
+            for x in (fused.weight, fused.bias)
+        )
+        self.shape = (len(self.biases[1]) // attention.size, -1, attention.size)
+
+    def forward(self, x):  # (samples, context, width)
+        parts = [F.linear(x, *both) for both in zip(self.weights, self.biases)]
+        parts = [part.unflatten(-1, self.shape) for part in parts]
+        return torch.cat(parts, dim=-2).flatten(-3)  # as the fused layer: head after head
+
+
+def split_attention(model):
+    """Give each attention of a transformer separate matrices for queries, keys and values."""
+    for block in model.blocks:
+        block.attention.query_key_value = SplitLayer(block.attention)
+    return model
+
+
 class MuonAndAdam:
-    """Muon for the matrices of the blocks; Adam for embeddings, logits, norms and biases."""
+    """Muon for the matrices of the blocks; Adam for embeddings, logits, norms and biases.
+
+    Raises  ValueError if queries, keys and values have a matrix in common: Muon would make one
+            orthogonal matrix of all three
+    """
 
     def __init__(self, model, rate, rate_of_adam=1e-2):
+        if any(isinstance(block.attention.query_key_value, nn.Linear) for block in model.blocks):
+            raise ValueError("query_key_value is three matrices in one: split_attention(model)")
         inside = {id(p) for p in model.blocks.parameters() if p.dim() == 2}
         matrices = [p for p in model.parameters() if id(p) in inside]
         others = [p for p in model.parameters() if id(p) not in inside]
@@ -79,7 +117,7 @@ def train(name, text, steps, rate, seed) -> float:
     from pedagogy_lib import measure
 
     torch.manual_seed(seed)
-    model = Transformer(WIDTH, LAYERS)
+    model = split_attention(Transformer(WIDTH, LAYERS))
     optimizer, losses = MAKERS[name](model, rate), []
     for step in range(steps):
         batch = draw_batch(text, SAMPLES, 1000 * seed + step)
@@ -128,14 +166,25 @@ def mean_square(text, steps=100, rate=1e-2) -> Tensor:
     return optimizer.state[model.blocks[0].mlp[0].weight]["exp_avg_sq"].cpu()
 
 
-def gradient_of(text, steps=20) -> Tensor:
+def gradient_of(text) -> Tensor:
     """Return the gradient of the first MLP's first matrix after some steps of training."""
+    return trained_block(text).mlp[0].weight.grad.cpu()
+
+
+def attention_gradient_of(text) -> Tensor:
+    """Return the gradient of the first fused layer: first the queries' rows, then keys, values."""
+    attention = trained_block(text).attention
+    return torch.cat(split_rows(attention, attention.query_key_value.weight.grad)).cpu()
+
+
+def trained_block(text, steps=20):
+    """Return a model's first block after some steps of training, with the last step's gradients."""
     torch.manual_seed(0)
     model = Transformer(WIDTH, LAYERS)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for step in range(steps):
         step_of(model, optimizer, *draw_batch(text, SAMPLES, step))
-    return model.blocks[0].mlp[0].weight.grad.cpu()
+    return model.blocks[0]
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -24,8 +24,11 @@ class MixedPrecision:
     optimizer steps on the masters. `step()` gives the gradients to the masters in float32, lets the
     optimizer step, and rounds the masters into the parameters. Afterwards all gradients are None,
     those of the parameters and those of the masters. A parameter without a gradient stays as it is.
+    If something else has changed a parameter since, its master follows, except where the parameter
+    is still the rounded master. So make a new MixedPrecision after load_state_dict.
 
-    parameters      those of the model, in bfloat16 (or float16)
+    parameters      those of the model, in bfloat16 (or float16); frozen ones have no master, so a
+                    parameter that is to be trained later needs a new MixedPrecision
     make_optimizer  takes a list of parameters
     Cost            per parameter 2 bytes, its gradient 2, its master 4, and the state of the
                     optimizer: 8 with Adam; during a step, up to 4 more for gradients in float32
@@ -33,7 +36,7 @@ class MixedPrecision:
     """
 
     def __init__(self, parameters, make_optimizer):
-        self.parameters = list(parameters)
+        self.parameters = list(dict.fromkeys(parameters))  # a tied one once
         ...  # your code here
         self.optimizer = make_optimizer(self.masters)
 
@@ -56,7 +59,8 @@ class LossScaler:
     row that were taken, the factor is doubled, and a new row begins. A refused step ends the row,
     too.
 
-    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
+    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients, of which
+            there is at least one, and factors from 2**-126 to 2**127
     Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
     """
 
@@ -86,9 +90,11 @@ class Recomputed(torch.autograd.Function):
     kept, and goes back through that at once. It has to draw the same random numbers again, so the
     generator's state is set to what it was, and afterwards back to what it has become.
 
-    Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x, use_reentrant=True), which handles autocast as well. PyTorch
-            recommends the other variant
+    Equals  function(x) and its gradients, if x has a gradient, in a backward() without `inputs`,
+            but not in torch.autograd.grad; on a CPU, torch.utils.checkpoint's checkpoint(function,
+            x, use_reentrant=True), which handles autocast as well. PyTorch recommends the other
+            variant. With either, BatchNorm takes its statistics in both runs
+    Raises  RuntimeError for a second derivative
     Shapes  x and the function's result: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
@@ -103,6 +109,8 @@ class Recomputed(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad_output):
         """Return a gradient for each input; grad_output is the gradient of the forward's result."""
+        if torch.is_grad_enabled():  # as in backward(create_graph=True)
+            raise RuntimeError("a recomputed function has no second derivative")
         (x,) = ctx.saved_tensors
         ...  # your code here
 
@@ -136,8 +144,8 @@ def need_input_with_gradient(module, inputs):
 
 
 def step_in_float32(model, optimizer, inputs, targets) -> float:
-    loss = mean_loss(model(inputs), targets)
     optimizer.zero_grad()
+    loss = mean_loss(model(inputs), targets)
     loss.backward()
     optimizer.step()
     return loss.item()

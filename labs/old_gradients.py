@@ -96,9 +96,9 @@ def best_rates(ends, rates) -> str:
 
 
 def does_age_matter(fresh, old) -> str:
-    """Judge the claim "stale gradients learn no faster" by losses at a small and a larger rate.
+    """Judge the claim "stale gradients learn no faster" by losses at a small and at the best rate.
 
-    fresh, old  (loss at the small rate, loss at the larger one)
+    fresh, old  (loss at the small rate, loss at its own best rate)
     """
     if not 0.9 < old[0] / fresh[0] < 1.1:
         return "right here: stale gradients are worse at each rate"

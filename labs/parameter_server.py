@@ -106,12 +106,12 @@ def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
     from pedagogy_lib import measure, throttle
 
     with throttle(bytes_per_second) if bytes_per_second else nullcontext():
-        for name, way in ways.items():
+        for way in ways.values():
             way(torch.zeros(16))  # the first messages open the connections
-            for _ in range(rounds):
-                dist.barrier()
-                with measure(name):
-                    way(torch.zeros(nbytes // 4))
+        for name in [*ways] * rounds:
+            dist.barrier()
+            with measure(name):
+                ways[name](torch.zeros(nbytes // 4))
 
 
 def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
@@ -127,15 +127,9 @@ def run_on_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
                   machines=machines, device="cpu")  # fmt: skip
 
 
-def round_ms(run, label) -> list[float]:
-    """Return the ms of each round, on the rank that took longest."""
-    rounds = zip(*run[label].spans, strict=True)
-    return [1e3 * max(end - begin for begin, end in spans) for spans in rounds]
-
-
 def range_ms(run, label) -> str:
     """Format the ms of the fastest and the slowest round, without the first one: "24 to 31"."""
-    times = round_ms(run, label)[1:]
+    times = [1e3 * seconds for seconds in run[label].rounds[1:]]
     return f"{min(times):.0f} to {max(times):.0f}"
 
 
@@ -193,16 +187,17 @@ def race(data, way, learning_rate, seconds, milliseconds):
         model.zero_grad()
         F.cross_entropy(model(images[some]), labels[some]).backward()
 
-    def is_over(updates=0):
-        loss = F.cross_entropy(model(images), labels).item()
-        found.update(seconds=time.perf_counter() - began, loss=loss, updates=updates)
-        return found["seconds"] > seconds
+    def is_over(updates):
+        took = time.perf_counter() - began
+        if took > seconds:  # not before: that would cost time with each update
+            loss = F.cross_entropy(model(images), labels).item()
+            found.update(seconds=took, loss=loss, updates=updates)
+        return took > seconds
 
     dist.barrier()
     began = time.perf_counter()
     if rank:
         return work(model, compute_gradients)
-    is_over()
     serve = serve_together if way == "BSP" else serve_as_they_come
     return {"staleness": serve(model, optimizer, is_over)} | found
 
@@ -221,19 +216,23 @@ def race_rows(races, rates) -> list[list[str]]:
 
 
 def who_is_ahead(races, rates, clear=1.5) -> str:
-    """Describe which way is ahead at the smallest and at its best rate, if the gap is clear."""
+    """Describe which way is ahead at the smallest and at its best rate, if the gap is clear.
+
+    A best rate at the end of `rates` is reported, because a better one may lie beyond.
+    """
 
     def compare(bsp, asp):
         if max(bsp, asp) < clear * min(bsp, asp):
             return f"{bsp:.2f} and {asp:.2f}, too close to tell from one race"
         return f"{bsp:.2f} and {asp:.2f}, {'ASP' if asp < bsp else 'BSP'} is ahead"
 
-    def best(way):
-        return min(races[way, rate]["loss"] for rate in rates)
-
-    first = [races[way, rates[0]]["loss"] for way in ("BSP", "ASP")]
-    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {compare(*first)}.\n"
-            f"Each at its best rate: {compare(best('BSP'), best('ASP'))}.")  # fmt: skip
+    losses = {way: [races[way, rate]["loss"] for rate in rates] for way in ("BSP", "ASP")}
+    at_end = [way for way, of_way in losses.items() if min(of_way) in (of_way[0], of_way[-1])]
+    first = compare(*(x[0] for x in losses.values()))
+    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {first}."
+            f"\nEach at its best rate: {compare(*map(min, losses.values()))}."
+            + "".join(f"\n{way}'s best rate is at the end of the list." for way in at_end)
+            )  # fmt: skip
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -4,45 +4,34 @@
 torchrun --nproc-per-node 2 labs/placed_pipelines.py
 """
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
     Pipeline,
+    SplitStage,
     Stage,
     even_sizes,
     layers_of,
     no_context,
     pieces_of,
-    postpone_weights,
     tag_of,
 )
 from simple_ddp import now
 from torch import Tensor
-from zero_bubbles import SCHEDULES, TWO_COPIES, rows_and_stages, seconds_of_chunks
+from zero_bubbles import (
+    IN_PAIRS,
+    SCHEDULES,
+    TWO_COPIES,
+    blocks_of,
+    rows_and_stages,
+    seconds_of_chunks,
+    simulate_schedule,
+)
 
 # ---- Stages ---------------------------------------------------------------------------------
-
-
-class SplitStage(Stage):
-    """A stage that runs whole backwards, "B", and their halves, "I" and "W", in one schedule."""
-
-    def __init__(self, piece):
-        super().__init__(postpone_weights(piece))
-
-    def backward(self, i, gradient=None) -> Tensor:
-        gradient = self.input_gradient(i, gradient)
-        self.weight_gradients(i)
-        return gradient
-
-    def input_gradient(self, i, gradient=None) -> Tensor:
-        gradient = self.whole_backward(i, gradient)
-        self.postponed[i] = list(self.later)
-        self.later.clear()
-        return gradient
-
-    def whole_backward(self, i, gradient):
-        return super().backward(i, gradient)
 
 
 def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
@@ -72,6 +61,7 @@ class PlacementPipeline(Pipeline):
         for rank, of_rank in enumerate(stages):
             for chunk, stage in enumerate(of_rank):
                 self.ranks_of[stage][chunk] = rank
+        self.copies = len(self.ranks_of[0])
 
     def is_first(self, chunk) -> bool:
         return self.mine[chunk] == 0
@@ -103,9 +93,40 @@ class PlacementPipeline(Pipeline):
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line_between(self.rank, peer, action)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         self.under_way.append((request, x))
+
+
+class PairedPipeline(PlacementPipeline):
+    """A pipeline that runs each pair of DualPipe as one block.
+
+    It gets the inputs of both actions before it computes, and sends both results afterwards.
+    """
+
+    def step(self, actions, inputs, targets):
+        return super().step(self.run_blocks(actions), inputs, targets)
+
+    def run_blocks(self, actions):
+        """Yield the actions; each block's messages come before its first one or after its last."""
+        for block in blocks_of(actions):
+            self.arrived, self.results = {}, []
+            for action in filter(self.needs_input, block):
+                self.arrived[action] = super().receive(action)
+            yield from block
+            for x, action in self.results:
+                super().send(x, action)
+
+    def needs_input(self, action) -> bool:
+        at_end = self.is_first if action.kind == "F" else self.is_last
+        return action.kind != "W" and not at_end(action.chunk)
+
+    def receive(self, action):
+        return self.arrived.pop(action)
+
+    def send(self, x, action):
+        self.results.append((x, action))
 
 
 def make_placement_pipeline(
@@ -130,7 +151,7 @@ def copies_of(stages, group=None) -> dict:
 
 
 def sum_copies(pipeline, copies):
-    """Sum each stage's gradients over its copies, after the backward.
+    """Sum each stage's gradients over its copies: once, before the optimizer's step.
 
     Cost  per stage an all-reduce of its gradients between the ranks that have a copy
     """
@@ -147,7 +168,12 @@ def layers_for(ranks, chunks=2) -> int:
     return max(2, ranks * chunks)
 
 
-def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
+def class_for(name) -> type:
+    """Return the class of pipeline that runs a schedule."""
+    return PairedPipeline if name in IN_PAIRS else PlacementPipeline
+
+
+def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2, kind=PlacementPipeline):
     """Run one batch through a small transformer, as this rank's row says, measured as "step".
 
     It runs twice, the first time to warm up.
@@ -160,7 +186,7 @@ def one_batch(rows, stages, around=no_context, link_seconds=0.0, samples=2):
     row, width, context = rows[dist.get_rank()], 32, 16
     blocks = layers_for(len(rows), len(stages[0]))
     model = Transformer(width=width, heads=2, context=context, layers=blocks)
-    pipeline = make_placement_pipeline(model, stages)
+    pipeline = make_placement_pipeline(model, stages, kind=kind)
     m = 1 + max(action.microbatch for action in row)
     batch = draw_batch(standard_library(20_000), samples * m, 0, context)
     parts = [part.tensor_split(m) for part in batch]
@@ -178,12 +204,13 @@ def emulate_schedule(name, ranks, microbatches, seconds):
 
     seconds  of F, I, W and B on a rank's whole part of the model; computation is emulated
     """
-    from pedagogy_lib import launch, paced, simulate, timeline_of
+    from pedagogy_lib import launch, paced, timeline_of
 
     rows, stages = rows_and_stages(name, ranks, microbatches)
-    pace = seconds_of_chunks(rows, seconds)
-    run = launch(one_batch, rows, stages, paced(pace), world_size=ranks, device="cpu")
-    return simulate(rows, pace, stages=stages), timeline_of(run, rows)
+    options = {"around": paced(seconds_of_chunks(rows, seconds)), "kind": class_for(name)}
+    run = launch(partial(one_batch, **options), rows, stages, world_size=ranks, device="cpu")
+    simulated = simulate_schedule(name, ranks, microbatches, seconds, unit="s")
+    return simulated, timeline_of(run, rows)
 
 
 def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
@@ -197,7 +224,7 @@ def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
         split, alone = (small_model(ranks, blocks) for _ in range(2))
         inputs, targets = draw_batch(standard_library(20_000), samples, 0)
         mean_loss(alone(inputs), targets).backward()
-        pipeline = make_placement_pipeline(split, stages)
+        pipeline = make_placement_pipeline(split, stages, kind=class_for(name))
         parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
         pipeline.step(rows[dist.get_rank()], *parts)
         sum_copies(pipeline, copies_of(stages))

@@ -34,7 +34,8 @@ def offload(parameters, ranks, link, host, backward) -> dict:
 def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
     """Find the fastest plan of dp alone, with this ZeRO stage and optimizer states on the CPUs.
 
-    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer"; and these waits
+    Returns  a Choice, its seconds with the waits for the CPUs under "optimizer", and these waits;
+             or (None, {}) if nothing of it fits
     """
     engine = replace(contest.job.engine, optimizer_bytes=0.0, updating=0.0)
     job = replace(contest.job, engine=engine)
@@ -42,6 +43,8 @@ def plan_offload(contest: Contest, link, host, zero=2) -> tuple:
     plans = planned.possible
     these = planned.fits & (plans.tp == 1) & (plans.pp == 1) & (plans.cp == 1)
     of = np.where(these & (plans.zero == zero), planned.seconds["total"], np.inf)
+    if np.isinf(of.min(initial=np.inf)):
+        return None, {}
     choice = planned.choice(int(np.argmin(of)))
     waits = offload(float(job.shape.parameters), contest.count, link, host,
                     last_backward(job, choice.plan))  # fmt: skip
@@ -84,9 +87,17 @@ def use_float32(job: Job, slower) -> Job:
     return replace(job, engine=engine, gpu=replace(job.gpu, flops=job.gpu.flops / slower))
 
 
-def precision_rows(jobs, slower) -> tuple[list[list], dict]:
+def float32_plan(contest: Contest, slower) -> Plan:
+    """Return the fastest plan, of those with cp 1, that fits with 4 bytes per number."""
+    planned = PlanSearch(use_float32(contest.job, slower), contest.count)
+    these = planned.fits & (planned.possible.cp == 1)
+    return planned.choice(int(np.argmin(np.where(these, planned.seconds["total"], np.inf)))).plan
+
+
+def compare_precisions(jobs, slower) -> tuple[list[list], dict]:
     """Compare bytes and seconds of {name: (job, plan)} in float32 and in mixed precision.
 
+    slower   as for `use_float32`
     Returns  rows with GB of states and of the rest, and a step's seconds; {name: (bytes, seconds)
              of mixed precision, as shares of those in float32}
     """
@@ -110,8 +121,10 @@ def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
 # ---- Recomputation --------------------------------------------------------------------------
 
 
-def compare_recomputation(gpus, counts) -> list[tuple]:
+def compare_recomputation(gpus, counts, with_cp=False) -> list[tuple]:
     """Return (job in words, layers, seconds without recomputing, seconds with it) of each model.
+
+    with_cp  whether plans may split the context, too
 
     Seconds are infinite where it does not fit; a job that fits in neither way is left out.
     """
@@ -119,7 +132,7 @@ def compare_recomputation(gpus, counts) -> list[tuple]:
     for gpu in gpus:
         for name in NAMES:
             for count in counts:
-                contest = Contest(name, count, gpu)
+                contest = Contest(name, count, gpu, with_cp=with_cp)
                 of = contest.seconds()
                 without, again = (
                     fastest(of[contest.match_sizes(recompute=how)]) for how in (NONE, FULL)
@@ -161,8 +174,12 @@ def predict_scaling(name, gpu, counts, batch_each) -> dict:
     first = min(counts)
     lines = {"the same batch": [first * batch_each] * len(counts),
              "a batch that grows": [count * batch_each for count in counts]}  # fmt: skip
-    return {line: shares([rate(Contest(name, n, gpu, int(b))) for n, b in zip(counts, batches)])
-            for line, batches in lines.items()}  # fmt: skip
+    return {
+        line: shares(
+            [rate(Contest(name, n, gpu, int(b), with_cp=True)) for n, b in zip(counts, batches)]
+        )
+        for line, batches in lines.items()
+    }
 
 
 def rate(contest: Contest) -> float:
@@ -179,12 +196,12 @@ def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
 
     All but dp is carried over; infinite where that is impossible or does not fit.
     """
-    plan = Contest(name, first, gpu).choice().plan
-    sizes = {key: getattr(plan, key)
-             for key in ("tp", "pp", "zero", "micro_batch", "recompute", "chunks")}  # fmt: skip
+    plan = Contest(name, first, gpu, with_cp=True).choice().plan
+    kept = "tp", "pp", "cp", "zero", "micro_batch", "recompute", "chunks"
+    sizes = {key: getattr(plan, key) for key in kept}
     found = []
     for count in counts:
-        contest = Contest(name, count, gpu)
+        contest = Contest(name, count, gpu, with_cp=True)
         of = contest.seconds()
         found.append((count, fastest(of[contest.match_sizes(**sizes)]) / fastest(of)))
     return found

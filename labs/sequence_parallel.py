@@ -11,7 +11,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from collectives import reduce_scatter_ring
 from language_model import Transformer, standard_library
-from tensor_parallel import ColumnLinear, parallelize, split_cross_entropy, train
+from tensor_parallel import (
+    ColumnLinear,
+    parallelize,
+    refuse_second_derivative,
+    split_cross_entropy,
+    train,
+)
 from torch import Tensor, nn
 
 # ---- Each rank has a piece of the context ---------------------------------------------------
@@ -59,6 +65,7 @@ class AllGather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        refuse_second_derivative()
         ...  # your code here
 
 
@@ -77,6 +84,7 @@ class ReduceScatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        refuse_second_derivative()
         ...  # your code here
 
 
@@ -105,7 +113,7 @@ class PlacesOfPiece(nn.Module):
 def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) -> Transformer:
     """Cut a model in place, like `parallelize`; between regions, ranks have pieces of the context.
 
-    Call sum_partial_gradients after each backward.
+    Call sum_partial_gradients once per step, after the last backward.
     """
     parallelize(model, group, gather_context, scatter_context, column)
     model.places = PlacesOfPiece(model.places, group)
@@ -115,10 +123,10 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
 def sum_partial_gradients(model, group=None) -> None:
     """Exercise 7.18. Complete the gradients of parameters that are not cut.
 
-    It is called after each backward. Layer norms, biases behind a sum and the positions' embedding
-    are whole on every rank and have seen this rank's piece of the context alone. Parameters that
-    are cut have the attribute `cut_dim`, which may be 0. Some may be frozen, or have None for a
-    gradient, on all ranks alike: it stays None.
+    It is called once per step, after the last backward. Layer norms, biases behind a sum and the
+    positions' embedding are whole on every rank and have seen this rank's piece of the context
+    alone. Parameters that are cut have the attribute `cut_dim`, which may be 0. Some may be frozen,
+    or have None for a gradient, on all ranks alike: it stays None.
 
     Cost  all-reduces of the gradients, one by one or all in one
     """
@@ -138,11 +146,13 @@ class RegatherProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx, piece, weight, bias, group=None):
         ctx.group, ctx.has_bias = group, bias is not None
-        ctx.save_for_backward(piece, weight)
-        return F.linear(joined(piece, group), weight, bias)
+        y = F.linear(joined(piece, group), weight, bias)
+        ctx.save_for_backward(piece.to(y.dtype), weight.to(y.dtype))  # rounded, under autocast
+        return y
 
     @staticmethod
     def backward(ctx, gradient):
+        refuse_second_derivative()
         piece, weight = ctx.saved_tensors
         of_piece = summed_piece(gradient @ weight, ctx.group)
         of_weight, of_bias = gradients_of_layer(gradient, joined(piece, ctx.group), ctx.has_bias)
@@ -151,8 +161,8 @@ class RegatherProduct(torch.autograd.Function):
 
 def gradients_of_layer(gradient, x, has_bias) -> tuple[Tensor, Tensor | None]:
     """Return the gradients of weight and bias of F.linear(x, weight, bias), given the output's."""
-    gradient = gradient.flatten(0, -2)
-    return gradient.T @ x.flatten(0, -2), gradient.sum(0) if has_bias else None
+    gradient, x = (of.reshape(-1, of.shape[-1]) for of in (gradient, x))
+    return gradient.T @ x, gradient.sum(0) if has_bias else None
 
 
 class RegatherColumnLinear(ColumnLinear):
@@ -186,12 +196,14 @@ class OverlappedProduct(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, bias, group=None, begin=begin_sum):
         ctx.group, ctx.begin, ctx.has_bias = group, begin, bias is not None
-        ctx.save_for_backward(x, weight)
-        return F.linear(x, weight, bias)
+        y = F.linear(x, weight, bias)
+        ctx.save_for_backward(x.to(y.dtype), weight.to(y.dtype))  # rounded, under autocast
+        return y
 
     @staticmethod
     def backward(ctx, gradient):
         """Return the gradients of x, weight and bias, and None for group and begin."""
+        refuse_second_derivative()
         x, weight = ctx.saved_tensors
         ...  # your code here
 
@@ -220,7 +232,7 @@ def split_model(way, **sizes) -> Transformer:
 
 
 def completes(way):
-    """Return the function to call with the model after each backward, or None if there is none."""
+    """Return what to call with the model after a step's last backward, or None."""
     return sum_partial_gradients if way.startswith("sequence") else None
 
 

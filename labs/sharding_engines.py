@@ -188,7 +188,7 @@ def train_alone(model, text, steps, samples):
         optimizer.zero_grad()
         mean_loss(model(inputs), targets).backward()
         optimizer.step()
-    weights = torch.cat([p.detach().view(-1) for p in model.parameters()])
+    weights = torch.cat([p.detach().reshape(-1) for p in model.parameters()])
     dist.broadcast(weights, 0)
     return weights
 

@@ -7,6 +7,7 @@ torchrun --nproc-per-node 2 labs/train_fsdp2.py --steps 12 --folder checkpoint
 import argparse
 import os
 import shutil
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -46,7 +47,8 @@ def options_of(words=None):
                         help="bfloat16: shards stay float32")  # fmt: skip
     parser.add_argument("--recompute", action="store_true", help="blocks, in the backward")
     parser.add_argument("--every", type=int, default=6, help="steps between checkpoints")
-    parser.add_argument("--folder", help="of the checkpoint; without it, nothing is saved")
+    parser.add_argument("--folder", type=os.path.normpath,  # without a slash at its end
+                        help="of the checkpoint; without it, nothing is saved")  # fmt: skip
     return parser.parse_args(words)
 
 
@@ -77,13 +79,24 @@ def recompute_blocks(model):
         model.blocks[number] = checkpoint_wrapper(block)
 
 
-def whole_weights(options) -> dict:
-    """Return the initial weights on rank 0, in the CPU's memory, and nothing on all other ranks."""
-    if dist.get_rank() > 0:
-        return {}
-    with torch.device("cpu"):
-        torch.manual_seed(0)
-        return make_model(options).state_dict()
+@torch.no_grad()
+def fill(model, make):
+    """Give a sharded model that has memory and no values the weights and buffers of rank 0.
+
+    No state dict has buffers with persistent=False, such as RoPE's tables: all are broadcast.
+
+    make  makes the whole model; rank 0 alone calls it, in the CPU's memory
+    """
+    whole = None
+    if dist.get_rank() == 0:
+        with torch.device("cpu"):
+            torch.manual_seed(0)
+            whole = make()
+    set_model_state_dict(model, whole.state_dict() if whole else {}, options=FROM_RANK_0)
+    for number, buffer in enumerate(model.buffers()):
+        if whole:
+            buffer.copy_(list(whole.buffers())[number])
+        dist.broadcast(buffer, 0)
 
 
 def make_param_groups(model) -> list[dict]:
@@ -94,7 +107,7 @@ def make_param_groups(model) -> list[dict]:
 
 
 def make_optimizer(model):
-    return torch.optim.AdamW(make_param_groups(model), lr=3e-3, eps=1e-4)
+    return torch.optim.AdamW(make_param_groups(model), lr=3e-3)
 
 
 # ---- The training run -------------------------------------------------------------------------
@@ -115,8 +128,9 @@ class Training:
             recompute_blocks(self.model)
         shard(self.model, self.mesh, options)
         self.model.to_empty(device=device)  # memory for this rank's shards only
-        set_model_state_dict(self.model, whole_weights(options), options=FROM_RANK_0)
+        fill(self.model, partial(make_model, options))
         self.optimizer = make_optimizer(self.model)  # of the shards, so after they exist
+        torch.manual_seed(dist.get_rank())  # from here on each rank draws its own numbers, if any
 
     def step(self) -> torch.Tensor:
         """Take a step with the next batch; return this rank's mean loss, without a graph."""
@@ -137,21 +151,33 @@ class Training:
         return {"model": model, "optimizer": optimizer, "number": torch.tensor(self.number)}
 
     def save(self):
-        """Write this rank's shards; when all ranks have, the folder gets its name."""
-        new, name = f"{self.options.folder}.new", self.options.folder
+        """Write this rank's shards; when all ranks have, the new folder takes the old one's name.
+
+        Whenever the program is killed, one whole checkpoint remains: under its name, or set aside.
+        """
+        name = self.options.folder
+        new, aside = f"{name}.new", f"{name}.old"
         files.save(self.state(), checkpoint_id=new)  # returns when all ranks have written
         if dist.get_rank() == 0:
-            shutil.rmtree(name, ignore_errors=True)
+            if os.path.isdir(name):
+                shutil.rmtree(aside, ignore_errors=True)
+                os.replace(name, aside)
             os.replace(new, name)
+            shutil.rmtree(aside, ignore_errors=True)
         dist.barrier()
 
     def resume(self):
         """Resume from the checkpoint, if there is one, of this or another number of ranks."""
-        found = [os.path.isdir(self.options.folder)]
+        name = self.options.folder
+        aside, found = f"{name}.old", [None]
+        if dist.get_rank() == 0:
+            if os.path.isdir(aside) and not os.path.isdir(name):
+                os.replace(aside, name)  # a save was interrupted before the new one had its name
+            found = [os.path.isdir(name)]
         dist.broadcast_object_list(found)  # rank 0 decides for all ranks
         if found[0]:
             state = self.state()
-            files.load(state, checkpoint_id=self.options.folder)
+            files.load(state, checkpoint_id=name)
             set_state_dict(self.model, self.optimizer, model_state_dict=state["model"],
                            optim_state_dict=state["optimizer"])  # fmt: skip
             self.number = int(state["number"])

@@ -5,6 +5,7 @@ torchrun --nproc-per-node 4 labs/uneven_runs.py
 """
 
 from functools import partial
+from itertools import combinations
 
 import torch
 import torch.distributed as dist
@@ -59,8 +60,8 @@ def loss_gap(loss, alone, engine) -> float:
 # ---- Measurements ---------------------------------------------------------------------------
 
 
-def time_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
-    """Return the seconds of the shortest of some steps, each on its slowest rank.
+def race(plans, hiddens, cluster, rows, microbatches, rounds=3) -> dict[str, list[float]]:
+    """Return {name: seconds of each step, on its slowest rank} of plans that take turns.
 
     Products take as long as on devices of `cluster.flops`. One step before opens connections.
     """
@@ -68,18 +69,42 @@ def time_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
 
     torch.set_num_threads(1)
     sgd = partial(torch.optim.SGD, lr=0.01)
-    engine = UnevenStages(whole_model(hiddens), plan, cluster, rows, microbatches, sgd)
-    batch, times = draw_digits(rows * microbatches), []
-    engine.step(*batch)
-    for _ in range(steps):
+    engines = {name: UnevenStages(whole_model(hiddens), plan, cluster, rows, microbatches, sgd)
+               for name, plan in plans.items()}  # fmt: skip
+    batch, times = draw_digits(rows * microbatches), {name: [] for name in plans}
+    for engine in engines.values():
+        engine.step(*batch)
+    for name in [*engines] * rounds:
         dist.barrier()
         began = now()
         with SlowProducts(cluster.flops, measured=False):
-            engine.step(*batch)
+            engines[name].step(*batch)
         taken = torch.tensor(now() - began)
         dist.all_reduce(taken, dist.ReduceOp.MAX)
-        times.append(taken.item())
-    return min(times)
+        times[name].append(taken.item())
+    return times
+
+
+def rows_of_pairs(predicted, times, apart=1.1) -> list[list]:
+    """Return rows on pairs of plans: how many there are, and how many take the predicted order.
+
+    predicted  {name: seconds}
+    times      result of `race`
+    apart      the second row has the pairs whose predictions differ by more than this factor
+    """
+    from pedagogy_lib import compare_rounds
+
+    found = []
+    for quick, slow in combinations(sorted(predicted, key=predicted.get), 2):
+        found.append(
+            (predicted[slow] / predicted[quick], compare_rounds(times[quick], times[slow]))
+        )
+    rows = []
+    for name, least in (("all", 0), ("predicted more than a tenth apart", apart)):
+        words = [ratio.word for factor, ratio in found if factor > least]
+        in_order, reverse = words.count("quicker"), words.count("slower")
+        rows.append([name, len(words), in_order, reverse, len(words) - in_order - reverse])
+    return rows
 
 
 def measure_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:

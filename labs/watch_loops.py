@@ -56,7 +56,7 @@ class IndexDataset(Dataset):
         return torch.tensor([float(index)]).double(), torch.tensor([1.0]).double()
 
 
-def samples_read(train_epochs, length=8, epochs=2) -> str:
+def describe_reads(train_epochs, length=8, epochs=2) -> str:
     """Report the samples that this rank reads in each epoch, in their order; or the error."""
     dataset = IndexDataset(length)
 
@@ -73,7 +73,7 @@ def print_reads(train_epochs):
     """Run a loop on two ranks, and print the samples that each of them reads, or the error."""
     from pedagogy_lib import launch
 
-    lines = launch(samples_read, train_epochs, world_size=2, device="cpu").values
+    lines = launch(describe_reads, train_epochs, world_size=2, device="cpu").values
     if lines[0] == lines[1]:
         print("both ranks:", lines[0])
     else:
@@ -156,7 +156,7 @@ def loop_without_ranks(model, dataset, loss_fn, epochs, samples):
 
 
 def program() -> str:
-    return samples_read(loop_without_ranks)
+    return describe_reads(loop_without_ranks)
 
 
 def main():

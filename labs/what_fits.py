@@ -105,6 +105,8 @@ PRECISIONS = {  # bytes per parameter, gradient and master; per number; per logi
     "float32": (4, 4, 0, 4, 16),
 }
 OPTIMIZERS = {"Adam": 8, "SGD with momentum": 4, "SGD": 0}
+# As NVIDIA writes them, in 1e9 bytes. Drivers report more (an A100's 81,920 MiB), of which CUDA,
+# NCCL and fragments of free memory take some.
 LIMITS = {"V100": 32e9, "A100 40 GB": 40e9, "A100 80 GB": 80e9, "H200": 141e9, "B300": 288e9}
 
 
@@ -136,7 +138,8 @@ def predict_gpu_memory(
 ) -> dict[str, float]:
     """Return {kind: bytes} on the fullest GPU; a pipeline has 4 micro-batches per stage.
 
-    in_chunks  whether the loss is computed in chunks, so that there are hardly any logits
+    in_chunks  whether the loss is computed in chunks; what remains of it, the last layer's gradient
+               and its copy, is left out
     """
     plan = Plan(dp=dp, tp=tp, pp=pp, zero=zero, micro_batch=samples, recompute=recomputed)
     batch = samples * dp * (4 * pp if pp > 1 else 1)

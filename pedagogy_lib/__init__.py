@@ -12,6 +12,7 @@ _HOME = {
     "begin": ".ranks.background",
     "measure": ".measuring.recorder",
     "mark": ".measuring.recorder",
+    "compare_rounds": ".measuring.rounds",
     "plot_against": ".pictures.charts",
     "plot_memory": ".pictures.run_memory",
     "plot_peak": ".pictures.run_memory",

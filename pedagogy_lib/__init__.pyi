@@ -22,6 +22,7 @@ from .machines.spec import Machines as Machines
 from .measuring.message_film import film as film
 from .measuring.recorder import mark as mark
 from .measuring.recorder import measure as measure
+from .measuring.rounds import compare_rounds as compare_rounds
 from .measuring.slow_computing import SlowLayer as SlowLayer
 from .measuring.slow_computing import SlowProducts as SlowProducts
 from .measuring.slow_computing import paced as paced

@@ -174,12 +174,11 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 # ### Exercise {{mean_over_ranks}} · Average a number over ranks
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
-# float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
-# the mean of all numbers, as a number. (A tensor with one element passes, too.)
+# float. All ranks call `mean_over_ranks(number)`, each with its own. Every rank gets back the mean
+# of all numbers, as a number. (A tensor with one element passes, too.)
 #
 # With two ranks, one calls `mean_over_ranks(1.0)` and the other one `mean_over_ranks(4.0)`. Both
-# get 2.5. (If both ranks have equally many images, this mean is also the loss on all images.
-# Otherwise it is not: part 01b.)
+# get 2.5. (Only if both ranks have equally many images, this is the loss on all: part 01b.)
 #
 # It has to work for any number of ranks. Compute in float64: `torch.tensor(number)` alone makes a
 # float32, `torch.tensor(number, dtype=torch.float64)` does not. Any call of `torch.distributed` may
@@ -246,7 +245,7 @@ sum_guess = predict("2 machines with 2 processes each: every process prints",
                     unit="SUM")
 
 # %% [markdown]
-# The cell takes up to ten seconds, since each process imports PyTorch anew.
+# The cell takes some seconds, since each process imports PyTorch anew.
 
 # %% tags=["nbval-ignore-output"]
 cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=2)
@@ -393,7 +392,7 @@ problems = examine()
 # | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
 # | noise scale | the batch up to which a larger batch saves nearly as many steps | 03l |
 # | model states | parameters, gradients and the optimizer's state: kept between steps | 05 |
-# | fullest moment | when a process holds most bytes at once; it decides whether a step fits | 05 |
+# | peak | when a process holds most bytes at once; it decides whether a step fits | 05 |
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
 # | loss scaling | multiply the loss so that no gradient becomes 0; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
@@ -516,7 +515,7 @@ problems = examine()
 # | [05e · A large vocabulary][05e] | What do logits cost? |
 # | [05f · Computed twice][05f] | What if activations are computed again? |
 # | [05g · What fits][05g] | Which model fits on which GPUs? |
-# | [05h · Optimizers for matrices][05h] | Can half of a matrix take its step alone? |
+# | [05h · Optimizers for matrices][05h] | Can each rank update its part of a matrix? |
 # | [06 · ZeRO][06] | How does each rank update only a part? |
 # | [06b · Whole tensors][06b] | What if a rank owns whole tensors? |
 # | [06c · Gradients in parts][06c] | Who needs a whole gradient? |
@@ -552,7 +551,7 @@ problems = examine()
 # | [09g · Sixty-four ranks][09g] | What changes when it grows? |
 # | [10 · Choosing a strategy][10] | What does a plan cost, before anybody runs it? |
 # | [10b · Predict, then run][10b] | Can such a prediction be trusted? |
-# | [10c · Against published runs][10c] | How far off is a model of cost? |
+# | [10c · Against published runs][10c] | How far off is a cost model? |
 # | [10d · A small Alpa][10d] | Can a program choose another way for each stage? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |

@@ -136,9 +136,9 @@ print(*changed, sep="\n")
 
 # %% [markdown]
 # Only these lines are new. A program without `launch` also needs the lines of part 00 that connect
-# its ranks, and `torch.manual_seed(0)` on all of them: otherwise they cut different batches. And
-# only one rank may write the files. (Tensor and pipeline parallel change much more: they change the
-# model.)
+# its ranks, and `torch.manual_seed(0)` on all of them: otherwise they cut different batches. (From
+# there on, dropout needs another seed on each rank: part 03.) And only one rank may
+# write the files. (Tensor and pipeline parallel change much more: they change the model.)
 #
 # Does it train the same model? In each step DDP takes the mean of the ranks' gradients with an
 # all-reduce. Many ranks add in another order than one process. So the last digits may differ, and
@@ -261,9 +261,10 @@ more_statements = f"""
   computed: GPUs that are faster need fewer hours; the hours are those of A100s in the Llama 2
   paper. GPT-4's were not published
 - [C008] The FLOPS of GPUs double every 2.5 years | CS 229S, “Hardware improvements lag behind LLM
-  scaling” | wrong, not tested | the study that it cites says FLOP/s for a dollar, every 2.46 years:
-  {2 ** (10 / 2.46):.0f} times in ten years | documented: Epoch, “Trends in GPU
-  Price-Performance”; only other data about prices and GPUs could change it
+  scaling” | imprecise, not tested | the study that it cites says so of FLOP/s for a dollar: every
+  2.46 years, {2 ** (10 / 2.46):.0f} times in ten years. Of FLOP/s alone, the same institute says
+  2.7 years, with 16 bits | documented: Epoch, “Trends in GPU Price-Performance”, and “Machine
+  Learning Hardware” (January 2025); only other data about prices and GPUs could change it
 - [C009] Language models grow ten times every year | CS 229S, “Hardware improvements lag behind LLM
   scaling” | depends, not tested | from GPT-2 (1.5 billion, February 2019) to MT-NLG (530
   billion, October 2021) {per_year:.1f} times a year; from GPT-3 (175 billion, May 2020) to MT-NLG
@@ -329,7 +330,7 @@ put_to_the_test(more_statements, more=f"""
 # * **Replicas** do not add up their memory: eight GPUs of 4 GB hold no model of 32 GB. **Shards**
 #   do.
 # * With DDP, a training loop changes by a few lines. It trains the same model as one process, if
-#   all ranks have equally many samples.
+#   the loss is a mean over equally many terms on every rank, and no layer mixes samples.
 # * Deal samples like cards: sample $i$ goes to rank $i \bmod n$.
 #
 # **Your exercise** stands in a cell above.

@@ -67,11 +67,17 @@ print(f"4 ranks: off by {gaps[4]:.1e} of the largest gradient, which is rounding
 print(f"3 ranks: off by {gaps[3]:.1e}, which is a mistake")
 
 # %% [markdown]
-# Rounding and a mistake are many powers of ten apart. `close` draws the line between them. After
-# one step, it allows a difference of $2\cdot10^{-12}$ times the largest number; after $k$ steps,
-# $k$ times as much. That leaves room for about ten thousand roundings of $2\cdot10^{-16}$. A few
-# later cells say *to 1e-12*, and allow that much instead.
-#
+# Here rounding and a mistake are many powers of ten apart. `close` draws the line between them.
+# After one step, it allows a difference of $2\cdot10^{-12}$ times the largest number; after $k$
+# steps, $k$ times as much. That leaves room for about ten thousand roundings of $2\cdot10^{-16}$. A
+# few later cells say *to 1e-12*, and allow that much instead.
+
+# %% [markdown]
+# That the room grows in proportion to the steps is an assumption. Training can amplify a rounding
+# from step to step, and at a learning rate that is too large even exponentially. So the course
+# compares after a few steps of small models.
+
+# %% [markdown]
 # In float32, one rounding is already $10^{-7}$, and a small mistake could hide in it. That is why
 # these tests use float64. (The results for a batch and for slices of it may differ in their last
 # bits, say PyTorch's [notes on numerical
@@ -225,9 +231,9 @@ ended = max(end for rank in steps["all_reduce"].spans for _, end in rank)
 steps_guess.compare(3 * 120, 1e3 * (ended - began))
 
 # %% [markdown]
-# The three steps take as long as with one rank that is always slow. No rank computes for more than
-# 200 ms, but somebody is slow in every step. **Each step is as slow as its slowest rank.** (A
-# collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
+# The three steps take about as long as with one rank that is always slow. No rank has more than 200
+# ms to compute, but somebody is slow in every step. **Each step is as slow as its slowest rank.**
+# (A collective that does nothing but wait for everybody is called a **barrier**: `dist.barrier()`.)
 #
 # Slow links come back in chapters 02 and 09, slow ranks in 03, ranks of a pipeline that wait in 08.
 
@@ -236,10 +242,11 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 #
 # More ranks on one CPU are for studying, not for speed: they share its cores. So the course never
 # promises a speed-up on your machine.
-#
+
+# %% [markdown]
 # What carries over from your laptop to a cluster?
 #
-# * **Results**: the same algorithm in the same precision gives the same numbers, but for rounding.
+# * **Results**: the same algorithm in the same precision gives the same numbers, up to rounding.
 # * **Your own algorithms**: the messages that *you* write, who waits for whom, the steps of a
 #   schedule.
 # * **Not** what a library does inside. In part 02d Gloo's reduce-scatter sends twice what it needs.
@@ -250,7 +257,8 @@ steps_guess.compare(3 * 120, 1e3 * (ended - began))
 #   computing, and the text says so.
 
 # %% [markdown]
-# **On GPUs**, memory differs as well: PyTorch [keeps freed
+# **On GPUs**, a product of float32 is computed in TF32, with fewer digits, if a program allows it
+# (05b). Memory differs as well: PyTorch [keeps freed
 # memory](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html) for
 # later tensors, and NCCL has buffers of its own. Bytes of tensors are the same.
 

@@ -355,6 +355,7 @@ def train_scaled(model, micro_batches, optimizer, scaler):
 
 # %%
 optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+optimizer.zero_grad()  # the cell above has left clipped gradients
 train_scaled(model, micro_batches, optimizer, scaler)  # no message
 try:
     for inputs, targets in micro_batches:
@@ -366,8 +367,8 @@ except RuntimeError as error:
 # %% [markdown]
 # > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's [page of AMP
 # > examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
-# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler (part
-# > 05b).
+# > accumulation”). bfloat16 has the range of float32, and is usually trained without a scaler. But
+# > `.grad` in bfloat16 loses small parts of a long sum, so accumulate in float32 (part 05b).
 
 # %% [markdown]
 # ## Put to the test
@@ -390,9 +391,10 @@ printed = {(loop, number): houses.entry(loop, number)
 # %% jupyter={"source_hidden": true}
 put_to_the_test(printed.pop(("one by one", 5)) + f"""
 - [C024] Accumulated gradients are summed | PyTorch slides, “Gradient descent (with accumulation)” |
-  {"imprecise" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as with the sum over
-  one batch. The mean over the batch wants each loss divided by 2: {w1_of["one backward, mean"]}
-  (section 3, table) | measured: nothing; autograd adds to .grad on every device
+  {"right, if no loss is divided" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as
+  with the sum over one batch. The mean over the batch wants each loss divided by 2:
+  {w1_of["one backward, mean"]} (section 3, table) | measured: nothing; autograd adds to .grad on
+  every device
 - [C025] optimizer.zero sets the gradients to zero | PyTorch slides, “Computational graph: step 1
   (optimizer.zero)” | {"imprecise" if cleared == {None} else "right"} | the method is called
   zero_grad, and it leaves {", ".join(map(str, cleared))} in the .grad of all three parameters, not

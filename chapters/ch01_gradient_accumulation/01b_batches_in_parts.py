@@ -108,9 +108,9 @@ check("{{shares}}", shares)
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
 # write in place of the three dots. You need not read the rest of the file. `accumulate` gets
 #
-# * `model`, and `loss_fn(outputs, targets)`, which returns the mean loss over its samples;
-# * `micro_batches`, a list of `(inputs, targets)`. Their sizes may differ: the first dimension of
-#   `targets` is the number of samples.
+# * `model`, and `loss_fn(outputs, targets)`, the mean loss over its samples, all of which count;
+# * `micro_batches`, a list of `(inputs, targets)` of different sizes, none empty. The first
+#   dimension of `targets` is the number of samples.
 #
 # It leaves in `.grad` the gradient of the mean loss over **all** samples, and returns this mean
 # loss as a number. (A tensor without a graph passes, too.) It takes no optimizer step.
@@ -179,8 +179,12 @@ layers_guess.compare(2, sum(not equal for _, equal in rows[1:]), kind="gradients
 # for part 2. The gradients differ, but this is no mistake. Each mask is from the same distribution.
 
 # %% [markdown]
-# *Contrastive learning* has a loss that compares the samples of a batch with each other. It is like
-# BatchNorm: a part has fewer samples to compare.
+# *Contrastive learning* has a loss that compares the samples of a batch with each other. A part has
+# fewer samples to compare, and no factor mends that. Here another order of work does: compute all
+# outputs in parts, without activations, then the loss and its gradient with respect to the outputs,
+# and then forward and backward of one part after another. This is GradCache ([Gao et al.
+# 2021](https://arxiv.org/abs/2101.06983)), at the price of a second forward, which needs the random
+# state of the first if there is dropout. It was not tried here.
 
 # %% [markdown]
 # ## 3 · Tokens
@@ -288,7 +292,8 @@ print("accumulate_tokens: equal to the whole batch, but for rounding:", close(by
 # | parts of different sizes | yes, if each mean is weighed by its share of samples |
 # | sentences with padding | yes, if each token counts the same |
 # | dropout | no: other random masks, but from the same distribution |
-# | BatchNorm, losses that compare samples | no, and no factor helps |
+# | BatchNorm | no, and no factor helps |
+# | losses that compare samples | no, and no factor helps; GradCache does |
 # | gradient clipping, `GradScaler` | yes, if done once for each step (part 01, section 4) |
 
 # %% [markdown]
@@ -319,8 +324,8 @@ put_to_the_test(f"""
 # * Weigh each part's mean loss by its **share of the samples**; for text, of the tokens that count.
 #   A mean of means is wrong as soon as parts differ.
 # * Weighed like this, the gradient equals that of the large batch, but for rounding.
-# * BatchNorm and losses that compare samples are the exceptions: no factor helps. Dropout draws
-#   other masks.
+# * BatchNorm and losses that compare samples are the exceptions, because no factor helps. Dropout
+#   draws other masks.
 #
 # **Your exercises**: {{shares}} stands in a cell above, and
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has {{accumulate}} and {{accumulate_tokens}}. Chapters 03 and

@@ -146,14 +146,16 @@ plot_against(small, lines, "samples in a micro-batch", "a step over 1024 samples
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; theory, if nothing but the arithmetic took time; and medians of five.
+ratio = accumulation.compare_parts(run, 4, 1024)
+print(f"256 parts of 4, compared with one go: {ratio.word}, {ratio}")
 medians = dict(zip(small, lines["median"]))
 parts_guess.compare(1, medians[4] / min(medians.values()))
 
 # %% [markdown]
-# Very small parts are slow. Each operation has a fixed price: Python, PyTorch and autograd do their
-# bookkeeping once for each part, however few samples it has. A product of small matrices also keeps
-# a processor less busy. On a CPU, one large batch need not be the fastest: its activations may be
-# too large for the cache.
+# If very small parts are slower, as the line above says, this is a likely reason: each operation
+# has a fixed price, because Python, PyTorch and autograd do their bookkeeping once for each part,
+# however few samples it has. A product of small matrices also keeps a processor less busy. On a
+# CPU, one large batch need not be the fastest: its activations may be too large for the cache.
 
 # %% [markdown]
 # > **On GPUs.** The fixed price is starting a **kernel**, a program on the GPU. If the kernels are
@@ -181,7 +183,7 @@ parts_guess.compare(1, medians[4] / min(medians.values()))
 #
 # * **one go**: a step for each batch of 64;
 # * **accumulated**: the same batches, in micro-batches of 8;
-# * **a step for each 8**: no accumulation, so eight times as many steps.
+# * **a step for each 8**: no accumulation, so about eight times as many steps.
 
 # %%
 data = accumulation.digits()
@@ -207,9 +209,10 @@ plot_against([*range(1, passes + 1)], ways, "passes over the training images",
 # smaller than the others, and `accumulate` weighs its parts correctly.
 #
 # A step for each 8 is another training. With the same learning rate it takes eight times as many
-# steps, and with these settings it learns faster from each pass. So a large batch is not a goal in
-# itself. It is what many GPUs produce when they work on one step together. Accumulation lets a few
-# GPUs, or one, take exactly this step.
+# steps. The picture shows how much it learns from each pass with these settings; neither rate was
+# tuned, so it does not say which batch is better. A large batch is not a goal in itself. It is what
+# many GPUs produce when they work on one step together. Accumulation lets a few GPUs, or one, take
+# exactly this step.
 
 # %% [markdown]
 # ## 4 · On several ranks
@@ -257,7 +260,7 @@ def train_on_ranks(data):
     model, accuracy, work = accumulation.train_classifier(data, passes=5)
     return nn.utils.parameters_to_vector(model.parameters()).detach(), accuracy, work
 
-worlds = {n: launch(train_on_ranks, data, world_size=n).values for n in (1, 4)}
+worlds = {n: launch(train_on_ranks, data, world_size=n, device="cpu").values for n in (1, 4)}
 alone, accuracy, _ = worlds[1][0]
 print(f"test images right, one process: {accuracy:.1%}")
 print(f"on 4 ranks: {worlds[4][0][2]}")

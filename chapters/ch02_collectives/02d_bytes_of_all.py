@@ -187,13 +187,13 @@ two, eight = (took[n, 1_000_000, "reduce"] for n in (2, 8))
 reduce_guess.compare((2 * 7 / 8) / (2 * 1 / 2), eight / two)
 
 # %% [markdown]
-# The tree's time grows with $\log_2 n$: 1, 2, 3 copies. Gloo's reduce is a reduce-scatter and then
-# a gather. Each takes the time of $(n-1)/n$ copies, so both together take less than two copies.
-# This is also the time of an all-reduce. So over Gloo a reduce saves bytes, but it saves no time
-# here.
+# On slow cards bytes decide. The tree's time grows with $\log_2 n$: 1, 2, 3 copies. Gloo's reduce
+# is a reduce-scatter and then a gather. Each takes the time of $(n-1)/n$ copies, so both together
+# take less than two copies. This is also the time of an all-reduce, so that over Gloo a reduce
+# saves bytes and no time.
 #
-# A reduce and then a broadcast take longer than an all-reduce here, since Gloo's broadcast is a
-# tree of whole tensors. The gap grows with $n$.
+# A reduce and then a broadcast take longer than an all-reduce, since Gloo's broadcast is a tree of
+# whole tensors. The gap grows with $n$. The last section says what the rounds above show of it.
 
 # %% [markdown]
 # All this holds for large tensors. For small ones bytes do not count, but messages do: [part
@@ -221,7 +221,7 @@ near = all(abs(sent / measured.X_BYTES - 2 * (n - 1) / n) < 0.01
            for n, run in runs.items() for sent in run["ring: all_reduce"].sent_bytes)
 
 # %% jupyter={"source_hidden": true}
-facts = measured.facts_of_time(took, 1_000_000)
+facts = measured.facts_of_time(times, 1_000_000)
 surprises = f"""
 - [C032] A reduce on 8 ranks takes 3 steps: its time is logarithmic in the number of ranks |
   PyTorch slides, “Collective Communication: Reduce” | {facts["logarithmic"]} | along a tree

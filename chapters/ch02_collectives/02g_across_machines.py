@@ -4,8 +4,8 @@
 # **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
 # machine, and messages passed through its memory. In a cluster, messages between machines pass a
 # network card. It is much slower than memory, and several ranks may share it. You get such a
-# cluster on your laptop. For the network, its machines are real, and the operating system limits
-# the speed of their cards.
+# cluster on your laptop. As far as the network is concerned, these are separate machines, and the
+# operating system limits the speed of their cards.
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:
@@ -161,7 +161,7 @@ ordered = launch(measure_orders, across_machines, orders, nbytes, world_size=4, 
 
 # %% tags=["nbval-ignore-output"]
 crossing = {"[0, 1, 2, 3]": 1, "[0, 2, 1, 3]": 2}  # links of the ring that leave machine 0
-side_by_side, in_turns = (across_machines.quickest(ordered[order]) for order in crossing)
+side_by_side, in_turns = (min(ordered[order].rounds) for order in crossing)
 print(f"in turns: {in_turns / side_by_side:.1f} times as long as side by side")
 Table(["order", *across_machines.CARD_COLUMNS],
       [[order, *across_machines.card_row(ordered, order, links * 1.5 * nbytes, speed)]
@@ -170,8 +170,8 @@ Table(["order", *across_machines.CARD_COLUMNS],
 # %% [markdown]
 # In turns, every link leaves a machine: two links leave each. So the same algorithm sends twice the
 # bytes, and by the formula it takes twice the time. `torchrun` numbers the ranks of a machine one
-# after another: `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of
-# ranks then crosses as rarely as possible.
+# after another: if all machines have equally many, `RANK` is `GROUP_RANK × LOCAL_WORLD_SIZE +
+# LOCAL_RANK`. A ring in the order of ranks then crosses as rarely as possible.
 
 # %% [markdown]
 # ## 3 · Two levels
@@ -245,7 +245,7 @@ Table(["ranks", "way", *across_machines.CARD_COLUMNS],
       title="Quickest of three rounds")
 
 # %% tags=["nbval-ignore-output"]
-seconds = {way: [1e3 * across_machines.quickest(run[way]) for run in levels.values()]
+seconds = {way: [1e3 * min(run[way].rounds) for run in levels.values()]
            for way in levels[2].labels}
 theory = {
     way: [across_machines.bytes_through_card(way, size, nbytes) / speed * 1e3 for size in levels]
@@ -280,7 +280,7 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 equal = launch(
     across_machines.time_on_equal_links, 12_800, 4, 0.010, 20e6, world_size=8, device="cpu"
 )
-took = {way: 1e3 * max(of_rank[way][0] for of_rank in equal.values) for way in equal.values[0]}
+took = {way: ms for way, (ms,) in lab("message_costs").slowest_rank(equal.values).items()}
 of_bytes = 1.75 * 12_800 / 20e6 * 1e3
 Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],
       [[way, count, f"{count * 10 + of_bytes:.0f} ms", f"{took[way]:.0f} ms"]
@@ -325,9 +325,9 @@ if machines:
 # ranks that wait in a call.
 #
 # If the cable comes back in time, nothing is lost. The operating system sends again what was not
-# confirmed. It waits at least 0.2 s before it tries, and each time without an answer twice as long.
-# So ranks may stand still for longer than the cable was out. (The seconds of a plan count from the
-# moment at which your function begins.)
+# confirmed. After one early probe, it waits at least 0.2 s before it tries again, and each time
+# without an answer twice as long. So ranks may stand still for longer than the cable was out. (The
+# seconds of a plan count from the moment at which your function begins.)
 
 # %% tags=["nbval-ignore-output"]
 if machines:
@@ -358,7 +358,8 @@ put_to_the_test(f"""
 - [C162] InfiniBand has 100 to 400 GB/s; or more than 200 GB/s | web page, “High Bandwidth
   Required”; “Communication Hierarchy” | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"
-  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s |
+  for name, bits in links.items())}. Eight NDR ports reach {8 * 400 / 8:g} GB/s together, and the
+  NVLink beside them is of one GPU |
   documented: NVIDIA's data sheets of InfiniBand adapters give Gb/s for a port; newer generations
   (XDR: 800 Gb/s) are faster, and the unit stays
 """)

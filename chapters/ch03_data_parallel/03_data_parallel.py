@@ -6,7 +6,7 @@
 # that treats each sample by itself:
 #
 # 1. All ranks **start equal**.
-# 2. All take a step along the **mean of their gradients**.
+# 2. All take the same step along the **mean of their gradients**.
 # 3. Each reads **samples of its own**, and all read equally many.
 #
 # In this part you write the first two by hand. PyTorch's `DistributedDataParallel` (DDP) keeps the
@@ -229,8 +229,36 @@ for n in range(2, world_size + 1):
 # %% [markdown]
 # > **Each sample by itself.** This transformer has no layer that looks at several samples, and
 # > draws no random numbers. BatchNorm takes its mean over the samples of one rank, so four ranks do
-# > not equal one process (part [03f](03f_counted_over_all_ranks.ipynb)). With dropout, each rank
-# > draws masks of its own.
+# > not equal one process (part [03f](03f_counted_over_all_ranks.ipynb)).
+
+# %% [markdown]
+# **Random numbers.** Dropout draws a mask for each sample. Most programs call `torch.manual_seed`
+# with one number on all ranks, so that all make the same model. If nothing follows, the ranks go on
+# drawing alike: samples on different ranks share one mask, and the mean over the ranks averages
+# fewer of them. So programs use one seed until the model is made, and then `seed + rank`:
+
+# %%
+def draw_mask(apart):
+    torch.manual_seed(0)  # the same on all ranks, which make the same model
+    nn.Linear(8, 8)
+    if apart:
+        torch.manual_seed(0 + dist.get_rank())  # from here on, each rank draws its own numbers
+    mask = nn.functional.dropout(torch.ones(8)) > 0
+    return "".join(str(int(kept)) for kept in mask)
+
+for apart in (False, True):
+    masks = launch(draw_mask, apart, world_size=world_size, device=device).values
+    print("seed + rank:" if apart else "one seed:   ", *masks)
+
+# %% [markdown]
+# The same holds for data augmentation, and for the workers of a `DataLoader`, which take their
+# seeds from the generator of their rank
+# ([documentation](https://docs.pytorch.org/docs/stable/data.html#randomness-in-multi-process-data-loading)).
+#
+# What has to be equal on all ranks is drawn with **one** seed, from a separate generator. One
+# example is the sampler's order, which the ranks share out (03b). Another is the stochastic
+# rounding of weights (05c): if each rank rounded in its own way, the replicas would drift apart.
+# Ranks that hold parts of one layer need both kinds of numbers (07d).
 
 # %% [markdown]
 # The lab is a program, too. It trains a larger transformer for 20 steps by hand and with DDP, from
@@ -326,8 +354,8 @@ surprises += f"""- [C056] Gradients are averaged; or they are summed | CS 229S, 
   (section 3, table) | measured: nothing; DDP averages on every backend, unless a communication hook
   does otherwise
 - [C052] The mean is exactly all_reduce(SUM) / world_size | book chapter, “The Core Insight:
-  Gradient Averaging” | {"depends" if plain <= rounding() < unequal else "not here"} | on equal
-  shards, which the chapter names. Off from one process's gradient: with equal shards {plain:.0e} of
+  Gradient Averaging” | {"right on equal shards" if plain <= rounding() < unequal else "not here"} |
+  which the chapter names. Off from one process's gradient: with equal shards {plain:.0e} of
   it, with shards of 40, 8, 8, 8 {unequal:.0%} (a run in this section). BatchNorm, and tokens that
   ranks share unevenly, break it, too (part 03f) | measured: nothing; unequal shares are a matter of
   counting. NCCL may only round in another order

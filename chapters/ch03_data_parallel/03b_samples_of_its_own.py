@@ -297,7 +297,7 @@ growth, _ = launch(replicas.train_without_zero_grad, digits, world_size=4, devic
 norms = ", ".join(f"{x:.2f}" for x in growth)
 sampled, model = alike["with a sampler"], replicas.classifier()
 numbers = replicas.gradient_of(model, *(x[:8] for x in digits)).numel()
-told = launch(watch.samples_read, train_published_loop, world_size=2, device="cpu").values[0]
+told = launch(watch.describe_reads, train_published_loop, world_size=2, device="cpu").values[0]
 fails = "'list' object has no attribute 'cuda'" in told
 of_model = sum(parameter.numel() for parameter in model.parameters())
 

@@ -250,10 +250,10 @@ told = launch(simple_ddp.overhead, text, world_size=2).values[0]
 by_ddp, calls = run["call"].sent_bytes[0] / run.values[0], len(run["call"].calls[0])
 put_to_the_test(f"""
 - [C091] Backward's time includes communication | book chapter, “Exercise 3: Measure Communication
-  Overhead” | depends | in DDP it does: {told} (section 2, exercise {{time_step}}, run once more in this
-  section). That is only what is exposed. Where gradients are averaged by hand after the backward,
-  it includes none | measured: on GPUs a clock needs torch.cuda.synchronize() first, as backward()
-  returns before the GPU is done
+  Overhead” | right for DDP | which it profiles: {told} (section 2, exercise {{time_step}}, run once
+  more in this section). That is only what is exposed. Where gradients are averaged by hand after
+  the backward, it includes none | measured: on GPUs a clock needs torch.cuda.synchronize() first,
+  as backward() returns before the GPU is done
 - [C059] no_sync() leaves out synchronisation, for accumulation | PyTorch slides, “When does PyTorch
   synchronize gradients?” | {"right" if by_ddp < 1.5 else "not here"} | PyTorch's DDP, 4
   micro-batches on 2 ranks: calls {calls}, sent {by_ddp:.1f} times the gradients (section 1,

@@ -22,7 +22,6 @@
 # %% jupyter={"source_hidden": true}
 import copy
 import textwrap
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -168,11 +167,14 @@ print("with find_unused_parameters=True, .grad of the unused layer is None:", fo
 # %% [markdown]
 # With `find_unused_parameters=True`, DDP walks through the graph before each backward. Then all
 # ranks tell each other which parameters they have used. That is one more all-reduce. Are the same
-# parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once.
+# parameters unused in every step? Then `static_graph=True` tells DDP so, and it walks only once: in
+# its first backward, which therefore must not be inside `no_sync`.
 #
-# Gradients are not all that travels. In each forward DDP also sends the buffers of rank 0 to all
-# others (part 03: tensors that are not trained, such as BatchNorm's running mean).
-#
+# Gradients are not all that travels. In a forward, DDP also sends the buffers of rank 0 to all
+# others (part 03: tensors that are not trained, such as BatchNorm's running mean). Under `no_sync`
+# it does so only in the first forward after gradients were sent.
+
+# %% [markdown]
 # Eight linear layers of width 512 have a BatchNorm after each. Its buffers are a mean and a
 # variance for each feature, and a counter of 8 bytes. How many kilobytes does rank 0 send in a
 # forward, to one rank?
@@ -325,7 +327,7 @@ plot_against(marks, lines, "training steps", "distance between two replicas", lo
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-cap = min(zip(times[:4], choices), key=lambda pair: median(pair[0]))[1]
+cap = options.describe_quickest([*choices][:4], times[:4])
 default = launch(options.default_cap, world_size=1, device="cpu").values[0] / 2**20  # in MiB
 is_ring = both["DDP"].wire == "measured" and options.looks_like_a_ring(sent_to)
 more = (sent_with["find_unused_parameters: backward"].sent_bytes[0]
@@ -347,12 +349,11 @@ surprises = f"""
   measured: nothing; the reducer cuts by its caps, whatever the backend
 - [C062] PyTorch recommends 25 MB as the size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"imprecise" if default == 25 else "wrong here"} | {default:g} MiB is what DDP takes
-  if nobody says otherwise (a run in this section). In this run the shortest median had: {cap}
-  (section 2, table; where ranges overlap, it decides nothing) | measured: nothing about the
-  default; on GPUs, too, the best size depends on model and links, as DDP's paper measures (arXiv
-  2006.15704)
+  if nobody says otherwise (a run in this section). Quickest of four in this run: {cap} (section 2,
+  table, compared round by round) | measured: nothing about the default; on GPUs, too, the best size
+  depends on model and links, as DDP's paper measures (arXiv 2006.15704)
 - [C065] Sending gradients is the only communication of DDP in a batch | web note, “Conclusion” |
-  {"imprecise" if buffers > 1 else "right here"} | buffers go in each forward: {buffers:.1f} kB
+  {"imprecise" if buffers > 1 else "right here"} | buffers go in a forward: {buffers:.1f} kB
   with 8 BatchNorm layers (section 3, table). With find_unused_parameters a rank sends {more:,}
   bytes more (of the same run, counted in this section) | measured: over Gloo; DDP sends buffers
   over NCCL, too (its documentation)

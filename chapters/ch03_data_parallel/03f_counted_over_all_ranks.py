@@ -49,14 +49,15 @@ counted = lab("counted_over_ranks")
 # Nothing here tells you the number: guess its size.
 
 # %%
-one_process = launch(counted.one_backward, nn.BatchNorm1d, world_size=1).values[0]
+one_process = launch(counted.one_backward, nn.BatchNorm1d, world_size=1, device="cpu").values[0]
 
 # %%
 guess = predict("BatchNorm on 2 ranks: gradients off by, in percent of the largest", unit="%")
 
 # %%
 def measure_gaps(norm, n):
-    return counted.largest_gaps(launch(counted.one_backward, norm, world_size=n), one_process)
+    run = launch(counted.one_backward, norm, world_size=n, device="cpu")
+    return counted.largest_gaps(run, one_process)
 
 gaps = {n: measure_gaps(nn.BatchNorm1d, n) for n in (2, more_ranks)}
 for n, (gradients, running) in gaps.items():
@@ -71,7 +72,8 @@ guess.compare(100 * counted.gap_of_shares(nn.BatchNorm1d, 2), 100 * gaps[2][0])
 # (All are percent of the largest value that one process has, so more than 100 % is possible.) The
 # fewer samples a rank has, the larger the error: with three samples on each rank, a mean is mostly
 # chance. And the running mean, which is used after the training, is that of rank 0's samples alone.
-# In each forward, DDP overwrites the others with it (part [03e](03e_ddp_at_work.ipynb), section 3).
+# In the next forward, DDP overwrites the others with it (part [03e](03e_ddp_at_work.ipynb), section
+# 3).
 #
 # PyTorch's answer is `SyncBatchNorm`. One call, `convert_sync_batchnorm`, replaces all BatchNorm
 # layers of a model. On the CPU it does not run:
@@ -99,14 +101,18 @@ class MySyncBatchNorm(nn.BatchNorm1d):
     def forward(self, x):
         if not self.training:
             return super().forward(x)
-        sums = torch.cat([x.sum(0), x.square().sum(0), x.new_tensor([len(x)])])
+        wide = x.double()  # in float32, the mean of squares minus the squared mean loses digits
+        sums = torch.cat([wide.sum(0), wide.square().sum(0), wide.new_tensor([len(x)])])
         total, squares, count = counted.sum_over_ranks(sums).split([x.shape[1], x.shape[1], 1])
         mean = total / count
         variance = squares / count - mean.square()
         with torch.no_grad():
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * count / (count - 1), self.momentum)
-        return (x - mean) / (variance + self.eps).sqrt() * self.weight + self.bias
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean.to(self.running_mean), self.momentum)
+            unbiased = variance * count / (count - 1)
+            self.running_var.lerp_(unbiased.to(self.running_var), self.momentum)
+        normal = (wide - mean) / (variance + self.eps).sqrt()
+        return normal.to(x.dtype) * self.weight + self.bias
 
 # %%
 synced = {n: max(measure_gaps(MySyncBatchNorm, n)) for n in (2, 3, 4)}
@@ -117,10 +123,9 @@ for n, gap in synced.items():
 # **On GPUs** `SyncBatchNorm` does the same. It wants one GPU for each process, and
 # `convert_sync_batchnorm` has to come *before* the model is wrapped ([its
 # documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html)). Each
-# such layer communicates in the forward and in the backward, and the next layer waits for it. In
-# float32, the mean of $x^2$ minus the squared mean loses digits. PyTorch's layer combines the means
-# and variances of the ranks instead. LayerNorm and GroupNorm have none of these questions: they
-# look at one sample alone.
+# such layer communicates in the forward and in the backward, and the next layer waits for it. It
+# needs no float64, because it combines the means and variances of the ranks instead of their sums.
+# LayerNorm and GroupNorm have none of these questions: they look at one sample alone.
 
 # %% [markdown]
 # ## 2 · A rank has fewer batches
@@ -255,8 +260,8 @@ check("{{backward_tokens}}")
 
 # %%
 wanted = counted.gradients_alone()
-means = launch(counted.gradients_with, counted.mean_of_means, world_size=2).values[0]
-right = launch(counted.gradients_with, counted.backward_tokens, world_size=2).values[0]
+means, right = (launch(counted.gradients_with, way, world_size=2, device="cpu").values[0]
+                for way in (counted.mean_of_means, counted.backward_tokens))
 print(f"a mean of means: off by {relative_gap(means, wanted):.0%} of the largest gradient")
 print("tokens counted over all ranks: as one process, but for rounding:", close(right, wanted))
 

@@ -27,6 +27,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from pedagogy_lib import (
@@ -52,7 +53,7 @@ folder = Path(kept.name)
 # one machine. With these, `init_process_group` finds the others. In the file this is `main`:
 #
 # ```python
-# if torch.cuda.is_available():
+# if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
 #     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
 #     torch.cuda.set_device(device)
 #     dist.init_process_group("nccl", device_id=device)
@@ -64,15 +65,18 @@ folder = Path(kept.name)
 # ```
 
 # %% [markdown]
-# The device decides the backend: NCCL for GPUs, Gloo for the CPU. `device_id` tells NCCL which GPU
-# belongs to this process, and NCCL connects the GPUs at once.
-#
-# **On GPUs: without `set_device`**, all that does not name its device goes to GPU 0: `.cuda()`,
-# `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the machine takes
-# memory there, and the program may hang, says [PyTorch's
-# tutorial](https://docs.pytorch.org/tutorials/beginner/ddp_series_multigpu.html). **With `RANK` in
-# place of `LOCAL_RANK`**, rank 2 asks for GPU 2. If it is on the second of two machines with two
-# GPUs each, there is none. In section 7 you see both numbers for four ranks.
+# The device decides the backend: NCCL if this machine has a GPU for each of its ranks, else Gloo on
+# the CPU. `device_id` tells NCCL which GPU belongs to this process, and NCCL connects the GPUs at
+# once. Above `main` stands `@record`, so that `torchrun` can report the traceback of a rank that
+# failed ([its documentation](https://docs.pytorch.org/docs/stable/elastic/errors.html)).
+
+# %% [markdown]
+# **On GPUs: without `set_device`**, anything that does not name a device ends up on GPU 0:
+# `.cuda()`, `torch.cuda.synchronize()`, collectives of Python objects. Then every process of the
+# machine takes memory there, and the program may hang, according to [PyTorch's
+# tutorial](https://docs.pytorch.org/tutorials/beginner/ddp_series_multigpu.html). **With `RANK`
+# instead of `LOCAL_RANK`**, rank 2 asks for GPU 2. If it is on the second of two machines with two
+# GPUs each, no such GPU exists. In section 7 you see both numbers for four ranks.
 
 # %% [markdown]
 # ## 2 · Who reads what
@@ -98,7 +102,12 @@ print("without set_epoch:", *untold, "with set_epoch:", *told, sep="\n  ")
 # shows it), and in the loader, which otherwise ends with a smaller batch. Then in each step all
 # ranks together read the batch of one process.
 #
-# For this, the ranks have to share the batch equally, and each rank has to cut its share into equal
+# These images are in memory. For files, give the loader `num_workers` and `pin_memory`. Its workers
+# draw other numbers on each rank, because the constructor ends with a seed for each rank (part
+# [03](03_data_parallel.ipynb)).
+
+# %% [markdown]
+# The ranks have to share the batch equally, and each rank has to cut its share into equal
 # micro-batches. Let a rank have 24 images, with `--parts 7`. `torch.chunk(7)` makes 6 pieces, not
 # 7. A loop that averages with piece 7 would never average, and no error would tell. So the file
 # checks the numbers when it starts:
@@ -211,6 +220,30 @@ counted.compare(4 * 3, sum(map(len, shares)), wire="counted")
 #   switches back. The model here has neither, but yours may.
 
 # %% [markdown]
+# With BatchNorm, one more line is needed. Each rank updates the running statistics with its own
+# samples, and DDP makes them equal only at the *next* forward of training. Two ranks after three
+# steps:
+
+# %%
+def train_batch_norm():
+    ddp = DistributedDataParallel(nn.BatchNorm1d(1))
+    torch.manual_seed(dist.get_rank())
+    for _ in range(3):
+        ddp(torch.rand(8, 1)).sum().backward()
+    trained = ddp.module.running_mean.item()
+    for buffer in ddp.module.buffers():
+        dist.broadcast(buffer, src=0)
+    return trained, ddp.module.running_mean.item()
+
+for rank, means in enumerate(launch(train_batch_norm, world_size=2, device="cpu").values):
+    print("rank {}: running mean {:.3f}, after a broadcast {:.3f}".format(rank, *means))
+
+# %% [markdown]
+# Without the broadcast, the ranks would evaluate different models and add up their counts. The
+# checkpoint has the statistics of rank 0, which writes it, so all ranks take those.
+# (`SyncBatchNorm` of part 03f has the same statistics on all ranks, and needs no broadcast.)
+
+# %% [markdown]
 # ## 5 · The checkpoint
 #
 # All ranks have the same weights, so one rank writes. If all ranks write the same file at once, it
@@ -242,7 +275,9 @@ except Exception as error:
 # of one machine only, and each rank looks for itself. Then some ranks go on from epoch 3, and the
 # others begin at 0. DDP has made the weights equal before that, and it never compares them again.
 # Nothing reports it. So `resume` lets rank 0 look and read. Rank 0 sends what it has found to all
-# others, or that it has found nothing.
+# others, or that it has found nothing. Tensors travel one by one. `broadcast_object_list` would
+# also take the whole checkpoint, but it pickles it into one tensor, and with NCCL that tensor has
+# to be on the GPU ([documentation](https://docs.pytorch.org/docs/stable/distributed.html)).
 
 # %% [markdown]
 # ## 6 · What is printed

@@ -36,7 +36,8 @@ digits = lab("gradient_accumulation").digits()[:2]
 # One process drives all GPUs of a computer, with a thread for each. The model lives on GPU 0. In
 # each step GPU 0
 #
-# 1. *scatters* the inputs,
+# 1. *scatters* the inputs, unless the program has left them on the CPU, from where they go to each
+#    GPU,
 # 2. *replicates* the weights; then all GPUs compute their forward;
 # 3. *gathers* the outputs, and computes the loss,
 # 4. *scatters* the gradients of the outputs; then all compute their backward;
@@ -101,20 +102,24 @@ else:
 plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to hold")
 
 # %% [markdown]
-# Rank 0 alone has the **optimizer's state** and the **whole batch**. Its gradients are two models
-# large: its own, and the sum. The other ranks hold their own gradients, and a flat copy that
+# Rank 0 alone has the **optimizer's state**, and here the **whole batch**. Its gradients are two
+# models large: its own, and the sum. The other ranks hold their own gradients, and a flat copy that
 # travels (*communication*).
 #
 # How much of this is the emulation? That rank 0 holds the optimizer's state follows from where the
 # model lives. In PyTorch's source (`torch/nn/parallel/_functions.py`), one function replicates all
 # weights. Its backward waits for the gradients of all replicas, and adds them up on GPU 0. So GPU 0
-# holds its own gradients and the sum there, too. Only the flat copy is the emulation's: the real
+# holds its own gradients and the sum there, too. The flat copy is the emulation's, because the real
 # buffers have at most 10 MB.
 
 # %% [markdown]
+# The whole batch is on GPU 0 only if the program has moved it there, while all outputs are gathered
+# there in any case (unless `output_device` names another GPU).
+#
 # So GPU 0 is a parameter server again, and it also computes. All GPUs are equally large, so GPU 0
 # decides how large the model may be.
-#
+
+# %% [markdown]
 # ## 3 · Threads of one process
 #
 # The GPUs are driven by threads of *one* Python process. Does that matter? Take two equal jobs of
@@ -152,7 +157,8 @@ cores_guess.compare(1, cores["python_work"]["threads"])
 # Python. So the lock is one reason to have a process for each GPU. The other reasons stand in
 # sections 1 and 2: the bytes and the memory of GPU 0, and weights that travel anew in each step.
 #
-# PyTorch's [documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
+# PyTorch's
+# [documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)
 # recommends DDP instead, “even if there is only a single node”.
 
 # %% [markdown]
@@ -169,15 +175,14 @@ batch = emulated.some_batches(digits, count=1)[0]
 slower = {}
 for width in (10, 1000, 10_000):
     run = launch(emulated.both, batch, width, world_size=2, device="cpu")
-    slower[width] = emulated.times_ddp(run)
-    times = emulated.format_range(slower[width])
-    print(f"width {width}: the five exchanges take {times} times DDP's step")
+    slower[width] = emulated.compare_with_ddp(run)
+    print(f"width {width}: the five exchanges take {slower[width]} as DDP's step")
 
 # %% [markdown]
 # A small model has little to send. Then a step of either kind is mostly latency, and five messages
-# one after the other have more of it than one. (In brackets: the range of the rounds, without the
-# fastest and the slowest one.) Here are four rows of the note beside what was measured. The other
-# four (inputs, scale, set-up, code) are what parts 03b and 03g have shown.
+# one after the other have more of it than one. (In brackets: the middle half of the rounds.) Here
+# are four rows of the note beside what was measured. The other four (inputs, scale, set-up, code)
+# are what parts 03b and 03g have shown.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Four rows of the note, beside what was measured.
@@ -202,13 +207,15 @@ in_one = sum(in_forwards[what] for what in ("scatter", "replicate", "gather")) /
 lock = {job: f"{found['threads']:.2f} cores, {found['ran']}" for job, found in cores.items()}
 is_seen = [found["ran"] for found in cores.values()] == ["in turn", "side by side"]
 does_more = sent["DataParallel"][0] > 1.2 * max(sent["DataParallel"][1:])
-small = "in part" if slower[10][1] > slower[10_000][1] else "not decided here"
+small = "in part" if slower[10].low > slower[10_000].high else "not decided here"
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 text = f"""
 - [C067] DataParallel averages gradients on the CPU or on one GPU | web note, “Data Parallel” |
-  wrong | it adds them up on GPU 0 (read in PyTorch's source, section 2). The loss is one mean over
-  all outputs, so nothing is to be averaged. Emulated so, it equals one process: {same} (section 1,
+  imprecise | on one GPU, but it adds them up (read in PyTorch's source, section 2). The loss is one
+  mean over all gathered outputs, so nothing is to be averaged. Where each replica returns its own
+  loss, the program averages these, and the sum of gradients is a mean. Emulated so
+  (from outputs), it equals one process: {same} (section 1,
   run) | documented: nothing; PyTorch's source adds up on the first GPU (class Broadcast in
   torch/nn/parallel/_functions.py). Only another version could change it
 - [C068] Each GPU keeps a copy of the model; or the model is replicated in each forward |
@@ -230,10 +237,10 @@ text = f"""
 text += f"""
 - [C075] DataParallel is better for smaller models, and best on one node | web note, “Data
   Parallel” | {small} | one node is all it can use. That it is better for small models was not seen:
-  over Gloo its exchanges take {emulated.format_range(slower[10])} times DDP's step for the small
-  model, {emulated.format_range(slower[10_000])} for the large one (section 4, run). The real one
-  was not timed | measured: the exchanges only; on GPUs a race of both could show other ratios.
-  DataParallel is usually slower, even on one machine, says PyTorch's DDP tutorial
+  over Gloo its exchanges take {slower[10]} as DDP's step for the small model, {slower[10_000]} for
+  the large one (section 4, run). The real one was not timed | measured: the exchanges only; on GPUs
+  a race of both could show other ratios. DataParallel is usually slower, even on one machine, says
+  PyTorch's DDP tutorial
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |
   {"depends" if is_seen else "cannot tell here"} | two threads of Python code:
   {lock["python_work"]}. Of PyTorch: {lock["torch_work"]}
@@ -245,9 +252,10 @@ text += f"""
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 others = f"""
 - [C069] GPU 0 does more work than the others, and holds more | web note, “Conclusion”; blog, “Data
-  Parallelism” | {"right" if does_more and totals[0] > max(totals[1:]) else "not seen here"} |
-  PyTorch's source puts the sum there. Emulated, rank 0 sends {sent["DataParallel"][0]:.1f} copies
-  of the model, rank 1 {sent["DataParallel"][1]:.1f} (section 4, table). Their peaks are {held[0]}
+  Parallelism” |
+  {"right, emulated" if does_more and totals[0] > max(totals[1:]) else "not seen here"} | PyTorch's
+  source puts the sum there. Emulated, rank 0 sends {sent["DataParallel"][0]:.1f} copies of the
+  model, rank 1 {sent["DataParallel"][1]:.1f} (section 4, table). Their peaks are {held[0]}
   and {held[1]} (added up in this section, from section 2's picture) | measured: with processes in
   place of GPUs; on GPUs, too, the gathered outputs and the loss lie on GPU 0
 - [C070] GPU 0 is like a parameter server, with the optimizer's state | blog, “Data Parallelism” |
@@ -283,7 +291,7 @@ put_to_the_test(text, more=others + f"""
 #
 # * `DataParallel` is a server on GPU 0, in one Python process. Weights go out and gradients come
 #   back in each step.
-# * GPU 0 is full first: it also has the optimizer's state, the whole batch and the sum of the
+# * GPU 0 is full first: it also has the optimizer's state, all outputs and the sum of the
 #   gradients.
 # * Two threads of Python code share one core. A process for each GPU has no such limit.
 # * PyTorch recommends DDP, even on one machine.

@@ -2,15 +2,16 @@
 # # {{title}}
 #
 # **How do you train when the link is too slow for the gradients?** In DDP each of $n$ ranks sends
-# $2\frac{n-1}{n}$ models in every step: one with two ranks, nearly two with many. Inside a cluster
-# that is fine. Between two offices, or over a cheap network card, the ranks do nothing but wait.
-# There are three ways out: send each number in fewer bits, send fewer numbers, or send less often.
-# All three change the training a little. You measure how many bytes each one saves, and what it
-# costs.
+# $2\frac{n-1}{n}$ models in every step: one with two ranks, nearly two with many. A link that is
+# fast enough hides that behind the backward (03c). An Ethernet link between machines may not (02g),
+# and between two offices the ranks do little but wait. There are three ways out: send each number
+# in fewer bits, send fewer numbers, or send less often. All three change the training a little. You
+# measure how many bytes each one saves, and what it costs.
 
 # %% [markdown]
-# ![Training loss over megabytes sent, logarithmic, for six ways to train. The plain all-reduce
-# needs most bytes for the same loss, PowerSGD fewest](../assets/covers/03j_fewer_bytes.png)
+# ![Training loss over megabytes sent, both axes logarithmic: a falling line for each of six ways to
+# train, with bars from the lowest to the highest of three
+# seeds](../assets/covers/03j_fewer_bytes.png)
 #
 # *Measured in section 4: the same model, the same samples, six ways to exchange what was learnt,
 # each with a learning rate of its own. Dots are medians of three seeds.*
@@ -27,8 +28,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, measure, plot_spreads, predict, progress,
-    put_to_the_test,
+    Machines, Table, check, compare_rounds, hint, lab, launch, measure, plot_spreads, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -95,10 +96,11 @@ print(f"own hook for bfloat16: {share:.2f} times the bytes of DDP")
 # %% [markdown]
 # ## 2 · Fewer numbers
 #
-# A gradient of a linear layer is a matrix, and a special one. For one sample it is a column times a
-# row: the gradient of the output, times the input. Such a product has **matrix rank** 1, and two
-# vectors say everything about it. (This rank of a matrix has nothing to do with ranks that are
-# processes. We write $r$ for it.) For a batch, the matrix is a sum of such products.
+# A gradient of a linear layer is a matrix, and a special one. For one row of inputs (one sample
+# here, one token in a transformer) it is a column times a row: the gradient of the output, times
+# the input. Such a product has **matrix rank** 1, and two vectors say everything about it. (This
+# rank of a matrix has nothing to do with ranks that are processes. We write $r$ for it.) For a
+# batch, the matrix is a sum of such products.
 #
 # How much of the gradient do the largest 1, 2 or 4 products hold? We measure it by the sum of
 # squares of all entries.
@@ -253,14 +255,16 @@ for way, megabytes in worth.megabytes_to(losses, bytes_of, 0.3).items():
 # (A way that is missing in this list did not get so far.)
 #
 # Now the seconds. Two machines, each with a card of 5 MB/s. (That is 40 Mbit/s, about an office's
-# link to the Internet.) Each way takes 40 steps there, and the quickest ten count. What is the loss
-# of each way when the plain all-reduce has done a fifth of its steps? That is computed from the two
-# measurements: how many steps fit into this time, and which loss belongs to so many steps.
+# link to the Internet.) The ways take turns there, ten steps at a time, and the quickest ten of
+# fifty count. What is the loss of each way when the plain all-reduce has done a fifth of its steps?
+# That is computed from the two measurements: how many steps fit into this time, and which loss
+# belongs to so many steps.
 
 # %%
 machines = Machines.here(2, bytes_per_second=card_megabytes_per_second * 1e6)
 run = launch(fewer_bytes.seconds_of_step, digits, world_size=2, machines=machines, device="cpu")
-seconds = run.values[0]
+rounds = run.values[0]
+seconds = {way: min(of_way) for way, of_way in rounds.items()}
 
 # %% tags=["nbval-ignore-output"]
 budget = steps // 5 * seconds["all-reduce"]
@@ -270,28 +274,30 @@ Table(["way", "bytes a step", "a step takes", f"loss after {steps} steps",
       worth.rows(losses, bytes_of, seconds, budget))
 
 # %% [markdown]
-# Who is best depends on what is counted: steps, bytes or seconds. After the same number of *bytes*,
-# the plain all-reduce is last. (Named above the table are all ways whose three seeds overlap with
-# those of the best one. Where more steps fit into the time than were trained, the loss at the end
-# of the training stands there.)
+# Which ways stay among the best depends on what is counted: steps, bytes or seconds. (Named above
+# the table are the way with the lowest median, and all whose three seeds overlap with its seeds.
+# Where more steps fit into the time than were trained, the loss at the end of the training stands
+# there.)
 #
 # *Break it.* Set `card_megabytes_per_second` to 500. Then a step takes about as long as its
 # computation and the latency of its messages. A way that sends seven small messages may be slower
 # than one that sends a large one.
 
 # %% [markdown]
-# And error feedback, does it matter? Here is PowerSGD with $r = 1{,}$ at the same learning rate,
-# with an `error` that is set to zero before each round.
+# And error feedback, does it matter? Here is PowerSGD with $r = 1{,}$ whose `error` is set to zero
+# before each round. Its learning rate is tuned in the same way.
 
 # %% tags=["nbval-ignore-output"]
 cheap, careless = "PowerSGD, r = 1", "r = 1, errors forgotten"
-forgetful = launch(worth.curves, digits, steps, {careless: rates[cheap]}, world_size=2,
-                   device="cpu").values[0]
+also = launch(worth.tune_rates, digits, steps, (careless,), world_size=2, device="cpu").values[0]
+at_best = {careless: worth.best_rate(also[careless])}
+forgetful = launch(worth.curves, digits, steps, at_best, world_size=2, device="cpu").values[0]
 print(f"{careless}: loss {worth.ends_of(forgetful, careless)}")
 print(f"{cheap}: loss {worth.ends_of(losses, cheap)}")
+print(worth.compare_ends(losses, cheap, forgetful, careless))
 
 # %% [markdown]
-# The same bytes, another training. What was left out of a step is lost, and much of it was needed.
+# Both send the same bytes. Without error feedback, what was left out of a step is lost.
 #
 # What this toy cannot tell: digits are easy, and almost any direction downhill will do. With a
 # large model, you have to find out by trying which matrix rank is enough, and how many steps a
@@ -306,15 +312,16 @@ print(f"{cheap}: loss {worth.ends_of(losses, cheap)}")
 # [documentation](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html). PyTorch's hook for
 # bfloat16 needs NCCL 2.10: section 1 showed its error.
 #
-# DiLoCo's [paper](https://arxiv.org/abs/2311.08105) reports language models on 8 workers, as good
-# as synchronous training, with 500 times less communication. None of this was measured here.
+# According to the abstract of DiLoCo's [paper](https://arxiv.org/abs/2311.08105), a language model
+# trained by 8 workers is as good as with synchronous training, with 500 times less communication.
+# None of this was measured here.
 
 # %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 slow, quick = seconds["all-reduce"], seconds[cheap]
-verdict = "right" if quick < 0.7 * slow else "not seen here"
+verdict = compare_rounds(rounds[cheap], rounds["all-reduce"]).judge("right", "wrong here")
 put_to_the_test(f"""
 - Network bound: reduce communication | book chapter, “The Efficiency Equation” | {verdict}, and it
   changes the training | at {card_megabytes_per_second:g} MB/s a step with a plain all-reduce takes

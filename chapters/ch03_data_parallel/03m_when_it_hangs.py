@@ -3,9 +3,10 @@
 #
 # **A job on a cluster stands still, and all you have is a terminal.** In this course a launch ends
 # after its timeout, and names the line on which each rank waits. A cluster does not do that for
-# you. But PyTorch has tools for it. Here three ranks make three mistakes. Which ranks, is drawn by
-# chance. You see what a cluster would show you, and look for the guilty rank with each tool. At the
-# end you write the last tool yourself: a function that reads the recorded calls of all ranks.
+# you. But PyTorch has tools for it. Here three ranks make three mistakes, and the guilty ones are
+# drawn at random. You see what a cluster would show you, and look for the guilty rank with each
+# tool. At the end you write the last tool yourself: a function that reads the recorded calls of all
+# ranks.
 
 # %% [markdown]
 # ![Three tables of coloured squares, four ranks in rows and calls in columns: in each, one rank has
@@ -53,9 +54,11 @@ seed = None  # of the draw; None draws other ranks each time
 # [labs/when_it_hangs.py](../labs/when_it_hangs.py) has a small training loop. In each step every
 # rank makes two calls: an all-reduce of 68 numbers (the gradients), and one of 2 numbers (how many
 # answers are right, and how many samples there are). In the fourth step, one rank makes one of the
-# three mistakes. Which rank, is drawn: do not print `guilty` yet. The others wait 1.5 s for it, and
-# then raise an error. (Without `timeout=`, they wait ten minutes with NCCL, and thirty with Gloo,
-# says [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html).)
+# three mistakes. The guilty rank is drawn at random, so do not print `guilty` yet. The others wait
+# 1.5 s for it, and then Gloo raises an error. (Without `timeout=`, the wait is thirty minutes with
+# Gloo and ten with NCCL, according to
+# [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html). With NCCL it ends without an
+# exception: section 6.)
 #
 # There is one run for each mistake. On how many ranks does the error *not* name the guilty one?
 
@@ -87,8 +90,8 @@ untold.compare(3 * world_size, silent, kind="communication", wire="counted")
 # at all: that is a clue, and the only one here. Sometimes an error speaks of a "remote worker
 # crashing". Nobody has crashed: a neighbour had given up a moment earlier.
 #
-# And some mistakes give no error on many ranks. Every rank adds [1, 10], but rank 2 brings [1, 10,
-# 100]. The first two sums should be [4, 40] on four ranks. Here are three tries:
+# Some mistakes leave many ranks without an error. Every rank adds [1, 10], but rank 2 brings
+# [1, 10, 100]. The first two sums should be [4, 40] on four ranks. Here are three tries:
 
 # %% tags=["nbval-ignore-output"]
 sums = launch(hangs.add_unequal, world_size=world_size, device="cpu").values
@@ -301,7 +304,22 @@ cluster = run_torchrun("../labs/when_it_hangs.py", nnodes=2, nproc_per_node=2)
 print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
 
 # %% [markdown]
-# **On GPUs.** With NCCL a call returns before it has run. So a rank that hangs stands at a *later*
+# **On GPUs.** With NCCL the timeout reaches no `except` in your program. A thread of PyTorch, the
+# **watchdog**, finds the collective that has not finished, logs it, and ends the process; that is
+# the default of `TORCH_NCCL_ASYNC_ERROR_HANDLING` in the list of variables below. On the ranks that
+# wait, it logs a line like this one ([from a report](https://github.com/NVIDIA/Megatron-LM/issues/1207)):
+#
+# ```
+# Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1,
+# NumelOut=1, Timeout(ms)=600000) ran for 600013 milliseconds before timing out.
+# ```
+#
+# `SeqNum` is the number of the call, and `NumelIn` is the length of its tensor. Compare them
+# between ranks, as you compared the records: a rank that logs another call, or none, fell out of
+# step.
+
+# %% [markdown]
+# With NCCL a call returns before it has run. So a rank that hangs stands at a *later*
 # line, often the first one that needs a result, such as `loss.item()`. Its stack misleads, and the
 # recorder matters more. In PyTorch 2.13 it keeps 2,000 calls, and each rank writes them into a file
 # when a call has taken too long. `TORCH_FR_DUMP_TEMP_FILE=/shared/trace_` says where: the rank's

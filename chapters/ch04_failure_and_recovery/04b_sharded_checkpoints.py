@@ -162,20 +162,22 @@ def save_shards(sharded, checkpoints, text, place):
 
 def load_shards(sharded, checkpoints, text, place):
     training = sharded.ParallelTraining("ZeRO-3", text)
-    sharded.load_from_others(training, checkpoints.newest_whole(place))
-    return [p.detach() for p in training.way.parameters], training.way.lengths
+    missing = sharded.load_from_others(training, checkpoints.find_newest(place))
+    return [p.detach() for p in training.way.parameters], training.way.lengths, missing
 
 def gather_shards(ranks, function):
-    """All shards, put together: for each unit of the model, one long tensor."""
+    """All shards, put together: for each unit of the model, one long tensor; what is missing."""
     values = launch(function, sharded, checkpoints, text, folder / "zero", world_size=ranks,
                     device="cpu").values
-    return [torch.cat([shards[k] for shards, _ in values])[:length]
-            for k, length in enumerate(values[0][1])]
+    return [torch.cat([shards[k] for shards, *_ in values])[:length]
+            for k, length in enumerate(values[0][1])], values[0][-1]
 
-saved = gather_shards(world_size, save_shards)
+saved, _ = gather_shards(world_size, save_shards)
 for ranks in (world_size, fewer, 1, world_size + 1):
-    gap = max((a - b).abs().max().item() for a, b in zip(saved, gather_shards(ranks, load_shards)))
-    print(f"saved by {world_size} ranks, read by {ranks}: weights differ by {gap}")
+    read, missing = gather_shards(ranks, load_shards)
+    gap = max((a - b).abs().max().item() for a, b in zip(saved, read))
+    told = f"; not restored: {missing}" if missing else ""
+    print(f"saved by {world_size} ranks, read by {ranks}: weights differ by {gap}{told}")
 
 # %% tags=["nbval-ignore-output"]
 length = sum(len(unit) for unit in saved)
@@ -185,10 +187,11 @@ Table(["rank", f"reads, of shards that {world_size} ranks saved"],
        for rank, of_rank in pieces.items()], title="If the whole model were one unit")
 
 # %% [markdown]
-# To load, no rank needs the whole model: it reads its pieces, and nothing else. `torch.load(path,
-# mmap=True)` helps: the file is only read where somebody looks at a tensor. What cannot be shared
-# out anew are the random generators: there are other ranks now, and dropout draws other numbers. So
-# from here on the training is another one, as good as the old one.
+# To load, no rank needs the whole model: once rank 0 has checked the files, which reads all of
+# them, each rank reads its pieces, and nothing else. `torch.load(path, mmap=True)` helps: the file
+# is only read where somebody looks at a tensor. What cannot be shared out anew are the random
+# generators: with another number of ranks, dropout draws other numbers. So from here on the
+# training is another one, as good as the old one.
 
 # %% [markdown]
 # ## 4 · Any layout: `torch.distributed.checkpoint`
@@ -247,12 +250,14 @@ def work_and_save(place, megabytes, in_background):
             time.sleep(0.3)
         with measure("save", memory=False):
             target = str(place / f"{number}")
+            if running is not None:
+                running.result()
             if in_background:
-                running and running.result()
                 running = dcp.async_save(state, checkpoint_id=target, process_group=group)
             else:
                 dcp.save(state, checkpoint_id=target)
-    return running and running.result() and None
+    if running is not None:
+        running.result()
 
 runs = {name: launch(work_and_save, folder / name, state_megabytes, name == "async_save",
                      world_size=2, device="cpu")

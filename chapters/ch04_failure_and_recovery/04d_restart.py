@@ -64,7 +64,10 @@ def before_step(training):
     life = os.environ["TORCHELASTIC_RESTART_COUNT"]
     if (os.environ["MACHINE"], life, training.steps) == ("1", "0", DIES):
         restart.note(FOLDER, "fault", steps=training.steps)
-        machines_around().kill(1) if ON_MACHINES else os.kill(os.getpid(), signal.SIGKILL)
+        if ON_MACHINES:
+            machines_around().kill(1)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL)
     if ON_MACHINES and (os.environ["WORLD_SIZE"], training.steps) == ("1", COMES_BACK):
         machines_around().revive(1)
         time.sleep(60)  # until the agent ends this process, to begin anew with machine 1
@@ -194,10 +197,10 @@ picture if machines else None
 
 # %% [markdown]
 # Machine 2 has another rank, although nothing was wrong with it. (Without machines of their own,
-# all ranks come back, and none changes.) When agents meet, torchrun 2.13 sorts them by their
-# addresses and numbers them from 0, without gaps. (They are sorted as text: 10.0.0.10 comes before
-# 10.0.0.9.) The documentation warns: "`RANK` is NOT stable" ([torchrun, notice
-# 6](https://docs.pytorch.org/docs/stable/elastic/run.html)).
+# all ranks come back, and none changes.) When agents meet, torchrun 2.13 sorts them by their host
+# names, or by what `--local-addr` says, and numbers them from 0, without gaps. (They are sorted as
+# text: 10.0.0.10 comes before 10.0.0.9.) The documentation warns: "`RANK` is NOT stable"
+# ([torchrun, notice 6](https://docs.pytorch.org/docs/stable/elastic/run.html)).
 
 # %% [markdown]
 # So nothing may belong to a rank's number for longer than a life:
@@ -326,8 +329,8 @@ plot_curves({"the batch stays the same": {"undisturbed": curve(undisturbed),
 #
 # All of it together, with `--nnodes 1:2`. There are two machines. Machine 1 is switched off after
 # step 20. Machine 0 finds that out after 2 seconds, the timeout of its group, goes on alone from
-# step 17, and saves. Later machine 1 is back: a new agent starts there and joins. So that you need
-# not wait long, machine 0 stops at step 40 and waits for it.
+# step 17, and saves. Later machine 1 is back: a new agent starts there and joins. To keep this cell
+# short, machine 0 pauses at step 40 until machine 1 is back.
 
 # %%
 two = run_program("two", 20, 60, comes_back=40, **torchrun_settings(1, 2))
@@ -392,6 +395,7 @@ Table(["what", "SLURM", "Kubernetes"], [
     ["a rank fails", "--max-restarts=3, of torchrun", "--max-restarts=3, of torchrun"],
     ["a machine fails", "--requeue: the job begins again",
      "once it is deleted, a new pod; meanwhile the other goes on: --nnodes=1:2"],
+    ["the time is up", "--signal=B:USR1@180: save, leave, requeue", "this Job has no time limit"],
     ["checkpoints", "a folder that all machines see", "a volume, ReadWriteMany"],
 ])
 
@@ -403,7 +407,17 @@ Table(["what", "SLURM", "Kubernetes"], [
 # and keeps the machines. The outer one is the scheduler's: it takes minutes, and can give other
 # machines. Whatever happens inside of them, the program does the same: read the newest whole
 # checkpoint, and go on.
-#
+
+# %% [markdown]
+# Neither loop covers a **time limit**, where SLURM ends the job for good. `--requeue` is for a node
+# that fails and for a job that makes room for another, according to [SLURM's
+# manual](https://slurm.schedmd.com/sbatch.html#OPT_requeue). The script therefore asks for a signal
+# three minutes before the limit. It sends SIGTERM to the agents, which pass it on to their ranks.
+# There the lab's `LeaveNotice` notes it, instead of letting it end the process. The ranks learn of
+# it at different moments, so after each step an all-reduce tells them whether any rank has. Then
+# all save after the same step and leave, and the script puts the job back into the queue.
+
+# %% [markdown]
 # **On GPUs**, add `--gpus-per-node=8` for SLURM, `nvidia.com/gpu: 8` under `limits` for Kubernetes,
 # and one rank for each GPU ([SLURM](https://slurm.schedmd.com/sbatch.html),
 # [Kubernetes](https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/)). None of this was
@@ -436,8 +450,8 @@ put_to_the_test(f"""
 # * A **rank** is a number for one life. Logs, shards and data belong to none.
 # * The **batch** is $m$ micro-batches, dealt out among those that are there. Add up, and divide
 #   once by $m$. Random numbers come from the number of the micro-batch.
-# * With the same ranks, the result is the same to the last bit. With another number of ranks, it is
-#   the same but for rounding.
+# * With the same number of ranks, sums in the same order and deterministic kernels, the result is
+#   the same to the last bit. With another number of ranks, it is the same up to rounding.
 #
 # **To read on.** PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html), and
 # its [tutorial on fault

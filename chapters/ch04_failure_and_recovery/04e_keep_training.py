@@ -181,14 +181,17 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
 #    without commas.
 # 2. It looks again and again who has come, until there is a list that all have agreed on. It
-#    **proposes** one, sorted, when `n` have come, as no more are expected. One that has trained
-#    with others also proposes as soon as all of `former` have come, or when `patience` has passed.
+#    **proposes** one, sorted, when `n` ranks have come, as no more are expected. One that has
+#    trained with others also proposes as soon as all of `former` have come, or when `patience` has
+#    passed.
 # 3. It returns the agreed list: the same in all processes. Who comes when there is a list already
 #    gets this list at once, without its own name on it.
 
 # %% [markdown]
 # A newcomer has trained with nobody: its `former` is `[]`. It must not propose a list after
-# `patience` seconds: the others may be busy with a step, and come later.
+# `patience` seconds: the others may be busy with a step, and come later. If a newcomer dies,
+# another takes its place: a name begins with its rank, up to a space, and a rank counts once. (The
+# check does not try that.)
 #
 # `meeting` is a text, such as `"meeting 3"`. All keys contain it, as other meetings use the same
 # store. `store.get(key)` waits until there is such a key, and returns `bytes`. `store.check([key])`
@@ -224,16 +227,17 @@ def talking():
     try:
         yield
     except RuntimeError as error:
-        if "gloo" not in str(error).lower() and "timeout" not in str(error).lower():
+        if not any(word in str(error).lower() for word in ("gloo", "timeout", "timed out")):
             raise
         raise keeping.Lost(str(error)) from None
 
 # %% [markdown]
-# If communication fails inside `talking()`, another rank is the cause. `talking()` raises `Lost`,
+# If communication fails inside `talking()`, another rank is taken for the cause. It raises `Lost`,
 # and a meeting follows. (Gloo's errors are plain RuntimeErrors: only their texts tell them from
-# others.) Every other error is a mistake in the program, for example a product of tensors whose
-# shapes do not fit. It would come again after each meeting. So it has to end the training, with its
-# message:
+# others. A program whose ranks sum tensors of different sizes can fail there, too. Look for that
+# with `TORCH_DISTRIBUTED_DEBUG=DETAIL`, part 03m, before you train.) Every other error is a mistake
+# in the program, for example a product of tensors whose shapes do not fit. It would come again
+# after each meeting. So it has to end the training, with its message:
 
 # %%
 def train_wrongly(keeping, place, data):
@@ -335,7 +339,7 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # %% [markdown]
 # If the new process comes within the patience, it is part of the survivors' own meeting, and nobody
 # waits for the end of the patience. New processes cost little here: the bench copies a process that
-# has imported PyTorch already. With torchrun, each import takes seconds (part
+# has imported PyTorch already. With torchrun, each new process imports it again (part
 # [04d](04d_restart.ipynb)). On a cluster, finding a machine comes on top.
 
 # %% [markdown]

@@ -59,14 +59,17 @@ print(f"{parameters:,} parameters")
 # Parameters, gradients and optimizer state together are called **model states**.
 
 # %%
-def train_three_steps(language_model, text, width, layers, samples, make_optimizer):
+def train_three_steps(language_model, text, width, layers, samples, make_optimizer, late=False):
     model = language_model.Transformer(width, layers)
     optimizer = make_optimizer(model.parameters())
     for step in range(3):
         inputs, targets = language_model.draw_batch(text, samples, step)
         with measure(f"step {step + 1}"):
-            optimizer.zero_grad()
+            if not late:
+                optimizer.zero_grad()
             loss = language_model.mean_loss(model(inputs), targets)
+            if late:
+                optimizer.zero_grad()
             loss.backward()
             optimizer.step()
 
@@ -122,7 +125,7 @@ Table(["kind", "formula", "bytes by the formula", "bytes measured"],
 # %% [markdown]
 # ## 2 · When is it there?
 #
-# A step runs out of memory at its fullest moment. So it matters *when* each kind is there. The
+# A step runs out of memory at its peak. So it matters *when* each kind is there. The
 # picture shows the third step. (Do not read times from it: counting every tensor takes long.)
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -141,25 +144,36 @@ plot_memory(trained, "step 3", title="One step of training, byte by byte")
 # activations. Autograd frees them as soon as they are used; no `.grad` ever holds them.
 
 # %% [markdown]
-# Here, the fullest moment is the end of the forward, or just after it: all activations are there.
+# Here, the peak is the end of the forward, or just after it: all activations are there.
 # That depends on the sizes. In a large model with few samples, gradients may be larger than
-# activations. Then the fullest moment is at the end of the backward.
+# activations. Then the peak is at the end of the backward.
 #
 # Which step is the fullest? A program that has survived its first step may still fail in the
-# second. Look at the fullest moment of each step:
+# second. Look at the peak of each step:
 
 # %%
 plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "step 3")},
-            title="Each step at its fullest moment")
+            title="Each step at its peak")
 
 # %% [markdown]
-# Adam makes its state in its first `step()`, when most activations are gone. So the fullest moment
+# Adam makes its state in its first `step()`, when most activations are gone. So the peak
 # of step 1 has no optimizer state. Step 2 has it from the beginning, and needs 8 Φ bytes more. From
 # then on, all steps are alike. Before you start a long run, try at least two steps.
 #
 # No bar has gradients: `zero_grad` has freed the old ones, and the new ones come later. If you call
-# `zero_grad` after the forward instead, old gradients and all activations are in memory together: 4
-# Φ bytes more.
+# `zero_grad` after the forward instead, old gradients and all activations are in memory together at
+# that moment: 4 Φ bytes more. By how much does the peak of the third step rise?
+
+# %%
+late = launch(train_three_steps, language_model, text, width, layers, samples, adam, True,
+              world_size=1)
+more = late["step 3"].peak_bytes[0]["total"] - peak["total"]
+print(f"zero_grad after the forward: the peak is {more / 1e6:.2f} MB higher, "
+      f"{more / formula['gradients']:.2f} × 4 Φ")
+
+# %% [markdown]
+# It rises by less than 4 Φ where the peak comes later, when `zero_grad` has freed the old gradients
+# and the loss's backward needs temporary tensors. In either case it costs nothing to call it first.
 
 # %% [markdown]
 # **On GPUs.** Two things differ from this picture.
@@ -268,8 +282,8 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
     """Returns the mean validation loss after each step, as floats."""
     means = []
     for inputs, targets in batches:
-        loss = loss_fn(model(inputs), targets)
         optimizer.zero_grad()
+        loss = loss_fn(model(inputs), targets)
         loss.backward()
         optimizer.step()
         ### BEGIN SOLUTION
@@ -284,7 +298,7 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
         ### END SOLUTION
 
 # %% [markdown]
-# The symptom first. Watch how the fullest moment grows: with the number of steps, and with the
+# The symptom first. Watch how the peak grows: with the number of steps, and with the
 # number of validation batches.
 
 # %%
@@ -310,7 +324,7 @@ check("{{train_and_validate}}", train_and_validate)
 # * **Model states** are parameters, gradients and optimizer state. In float32 with Adam they take
 #   16 bytes for each parameter.
 # * **Activations** grow through the forward and shrink through the backward. With them, a step has
-#   its fullest moment at the end of the forward, or later if gradients are larger.
+#   its peak at the end of the forward, or later if gradients are larger.
 # * Adam's state appears in the first `step()`. So the second step is fuller than the first.
 # * A loss that somebody keeps holds its graph. Keep `loss.item()`, and compute what needs no
 #   backward under `torch.no_grad()`.

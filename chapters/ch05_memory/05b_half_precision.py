@@ -20,12 +20,13 @@
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
+from statistics import median
 
 import torch
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_stacks, predict, progress,
+    Table, check, compare_rounds, hint, lab, launch, plot_against, plot_stacks, predict, progress,
     put_to_the_test,
 )
 
@@ -100,8 +101,20 @@ stacks = {
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]
-# Mixed precision with a master is as large as plain float32, or larger. Only the ways without a
-# master are smaller. Is the master really needed?
+# Mixed precision with a master is as large as plain float32, or larger. Why do some sum up
+# gradients in float32? With gradient accumulation, `.grad` is the sum of many micro-batches'
+# gradients. Here so many gradients of similar size are added up in bfloat16:
+
+# %%
+for micro_batches in (8, 64, 512, 1_024):
+    lost = half_precision.share_lost(micro_batches)
+    print(f"{micro_batches:5,} micro-batches: {lost:.1%} of the sum is lost")
+
+# %% [markdown]
+# A sum of 256 has neighbours 2 apart in bfloat16, and a sum of 512 neighbours 4 apart, so that
+# adding 1 no longer changes it. With 16 bytes, keep micro-batches few; with many, sum in float32.
+#
+# Only the ways without a master are smaller. Is the master really needed?
 
 # %% [markdown]
 # ## 3 · Why a master
@@ -142,17 +155,21 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 #
 # * `MixedPrecision(parameters, make_optimizer)` gets the parameters of a model in bfloat16 or
 #   float16, as a list or a generator. It makes `self.masters`, a list with a float32 copy of each,
-#   in the same order. `make_optimizer(self.masters)` returns an optimizer that steps on the copies.
-#   They are tensors of their own: leaves, as PyTorch says, with no graph to the parameter.
+#   in the same order; frozen ones may be left out. `make_optimizer(self.masters)` returns an
+#   optimizer that steps on the copies. They are tensors of their own: leaves, as PyTorch says, with
+#   no graph to the parameter.
 # * `step()` gives each parameter's gradient to its master, in float32. It lets the optimizer step
 #   once. Then it rounds each master into its parameter, in place.
 
 # %% [markdown]
 # After `step()`, no parameter and no master has a gradient: `.grad` is None, not a tensor of zeros.
-# A parameter without a gradient gives its master none, and stays as it is. In a step with Adam
-# there may be at most 20 bytes for each parameter in memory: 16, and 4 for the gradient in float32.
-# (What Adam itself needs for one parameter at a time may come on top.)
-#
+# A parameter without a gradient gives its master none, and stays as it is. Nothing else writes into
+# the parameters. (If `load_state_dict` does, masters that know nothing of it undo it. The solution
+# compares the two before each step.) In a step with Adam there may be at most 20 bytes for each
+# parameter in memory: 16, and 4 for the gradient in float32. (What Adam itself needs for one
+# parameter at a time may come on top.)
+
+# %% [markdown]
 # For example, take SGD with a rate of 1, and a weight of 1 whose gradient is always −0.003. The
 # next bfloat16 after 1 is 1.0078.
 #
@@ -180,7 +197,7 @@ fullest, at_peak = {}, {}
 for layout in half_precision.LAYOUTS:
     run = launch(half_precision.two_steps, layout, text, width, layers, samples, world_size=1)
     fullest[layout], at_peak[layout] = run[layout].peak_bytes[0], run[layout].at_peak[0]
-plot_stacks(at_peak, title="Forward and backward, at their fullest moment")
+plot_stacks(at_peak, title="Forward and backward, at their peak")
 
 # %%
 kinds = ("parameters", "gradients", "optimizer_state")
@@ -213,9 +230,10 @@ bytes_for_each.compare(2 + 2 + 12, states["bfloat16, master"], kind="optimizer_s
 
 # %% tags=["nbval-ignore-output"]
 in_float32, in_bfloat16 = launch(half_precision.both_products, world_size=1).values[0]
-fast = half_precision.times_as_fast(in_float32, in_bfloat16)
-print(f"a product of two matrices takes {1e3 * in_float32:.2f} ms in float32 "
-      f"and {1e3 * in_bfloat16:.2f} ms in bfloat16.\nIn bfloat16 it is {fast}.")
+ratio = compare_rounds(in_bfloat16, in_float32)
+fast = f"{ratio.word}, {ratio} as in float32"
+print(f"a product of two matrices takes {1e3 * median(in_float32):.2f} ms in float32 "
+      f"and {1e3 * median(in_bfloat16):.2f} ms in bfloat16.\nIn bfloat16: {fast}")
 
 # %% [markdown]
 # **On GPUs.** An A100's tensor cores make 312 TFLOP/s in bfloat16 and float16, and 156 in TF32, a
@@ -312,6 +330,47 @@ for scale in (1.0, 2.0**16, 2.0**40):
 # the step is refused. PyTorch has this as `torch.amp.GradScaler`.
 
 # %% [markdown]
+# ## 6 · Eight bits, and four
+#
+# Newer GPUs multiply numbers of 8 or 4 bits faster than those of 16. **E4M3** and **E5M2** have 8
+# bits: a sign, 4 bits of exponent and 3 of fraction, or 5 and 2. **E2M1** has 4 bits, for 0, 0.5,
+# 1, 1.5, 2, 3, 4, 6 and a sign. The numbers are divided by a **scale** first, so that the largest
+# one fits. A scale belongs to a tensor, or to a block of 32 neighbours (MXFP8, MXFP4) or 16
+# (NVFP4).
+#
+# How far off are the three products of a linear layer then? The tensors are those of our
+# transformer after some steps, and each product is summed in float32.
+
+# %% tags=["nbval-ignore-output"]
+narrow = lab("narrow_formats")
+errors = launch(narrow.compare_formats, text, world_size=1, device="cpu").values[0]
+Table(["numbers", "bits", "output", "gradient of the input", "gradient of the weight"],
+      [[name, f"{narrow.FORMATS[name].bits:.4g}", *(f"{error:.1%}" for error in off)]
+       for name, off in errors.items()], note="off by this share of the product's length")
+
+# %% [markdown]
+# Without a scale, gradients of 0.000001 become 0 in E4M3. With one scale for a tensor, 8 bits were
+# off by a few per cent here, and blocks changed little, because each number has an exponent of its
+# own. Numbers of 4 bits have hardly any range, so with them blocks matter most.
+#
+# In large models some features are far larger than others. One scale for a tensor is sensitive to
+# them, according to the report of [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3.2). So it
+# has a scale for each 128 activations of a token, and for each 128 × 128 weights.
+
+# %% [markdown]
+# **On GPUs.** An H100's [data sheet](https://www.nvidia.com/en-us/data-center/h100/) gives 8 bits
+# twice the peak of 16. Model states do not shrink by this:
+#
+# * DeepSeek-V3 (3.3) multiplied in E4M3. Embeddings, the last layer, norms and attention stayed in
+#   16 or 32 bits, masters and gradients in float32, and Adam's means in bfloat16.
+# * [NVIDIA 2025](https://arxiv.org/abs/2509.25149) trained 12 billion parameters in NVFP4, with
+#   gradients rounded stochastically (05c) and some layers in more bits.
+# * With FSDP2, [torchtitan](https://github.com/pytorch/torchtitan/blob/main/docs/float8.md) may also
+#   gather weights in 8 bits (`enable_fsdp_float8_all_gather`), half the bytes of bfloat16.
+#
+# None of this was measured here.
+
+# %% [markdown]
 # ## Put to the test
 #
 # What our sources say about half precision, and what was found in this part.
@@ -338,7 +397,7 @@ as_told = [round(k) for k in k_of.values()] == [4, 8, 12]  # masters, momentum, 
 halves = with_master < 0.6 * states["float32"]
 surprises = f"""
 - [C106] Mixed precision halves memory | web page, “Best Practices” |
-  {"right" if halves else "wrong for model states"} | they take {states["float32"]:.1f} bytes for
+  {"right" if halves else "in part"} | not model states: they take {states["float32"]:.1f} bytes for
   each parameter in float32, {states["autocast"]:.1f} with autocast, {with_master:.1f} in bfloat16
   with masters. Activations: {of_float32["autocast"]:.2f} of float32 with autocast,
   {of_float32["bfloat16, master"]:.2f} in bfloat16 (section 4, table) | measured: nothing for model
@@ -352,8 +411,8 @@ surprises = f"""
   Another optimizer or format would change both sums (part 05c)
 - [C107] Mixed precision doubles throughput on tensor cores | web page, “Best Practices” | depends |
   on what one compares with: by an A100's data sheet a product is 2 times as fast as in TF32, and 16
-  times as fast as in float32 without tensor cores (section 4, On GPUs). On this computer it is
-  {fast} as in float32 (section 4, run) | documented: the ratio is a peak of one GPU's data sheet;
+  times as fast as in float32 without tensor cores (section 4, On GPUs). On this computer, in
+  bfloat16: {fast} (section 4, run) | documented: the ratio is a peak of one GPU's data sheet;
   a whole training step has other operations too, and the course did not measure it there
 - [C104] 16 Φ are just parameters and optimizer states | CS 229S, “Data Parallelism” | imprecise |
   {gradients_each:.2f} of {with_master:.1f} bytes are gradients (section 4, table) | measured:
@@ -380,7 +439,9 @@ put_to_the_test(surprises, more=f"""
 #
 # **To read on.** Micikevicius et al. 2018, [Mixed Precision
 # Training](https://arxiv.org/abs/1710.03740). Kalamkar et al. 2019, [A Study of BFLOAT16 for Deep
-# Learning Training](https://arxiv.org/abs/1905.12322). Rajbhandari et al. 2020,
+# Learning Training](https://arxiv.org/abs/1905.12322). Micikevicius et al. 2022, [FP8 Formats for
+# Deep Learning](https://arxiv.org/abs/2209.05433). Rouhani et al. 2023, [Microscaling Data
+# Formats](https://arxiv.org/abs/2310.10537). Rajbhandari et al. 2020,
 # [ZeRO](https://arxiv.org/abs/1910.02054), section 3.
 
 # %% [markdown]
@@ -392,6 +453,7 @@ put_to_the_test(surprises, more=f"""
 #   is no less than plain float32. Activations are what becomes smaller.
 # * Without a master, small steps are rounded away.
 # * In float16 small gradients become 0. **Loss scaling** saves them.
+# * Products of 8 or 4 bits need a **scale** per tensor or block. Model states stay as they are.
 #
 # **Your exercises** stand in [labs/memory.py](../labs/memory.py).
 #

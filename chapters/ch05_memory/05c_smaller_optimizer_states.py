@@ -148,29 +148,47 @@ Table(["Adam", "parameters", "gradients", "optimizer state", "together"],
       small_states.byte_rows(trained, ways[:5]), note="bytes for each parameter, measured")
 
 # %% tags=["nbval-ignore-output"]
-Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
-      small_states.loss_rows(trained, ways[:5]))
+columns = ["Adam", "loss at the end, minus that of float32, for each seed", "in words",
+           "mean squares at rest"]
+Table(columns, small_states.loss_rows(trained, ways[:5]))
 
 # %% [markdown]
 # The first row shows, in brackets, the loss itself. *At rest* are mean squares that were the same
 # 20 steps before. (Those in float32 belong to characters that were never seen: they are 0.)
 #
-# Read the losses:
+# A loss is called higher if it is so with each seed, by more than a hundredth: by about so much
+# seeds differ. What to expect:
 #
-# * With only the states in bfloat16, more mean squares are at rest, but the loss hardly differs.
-#   150 steps are few, and a step depends only on the root of $v$.
-# * With the weights in bfloat16, too, rounding to the nearest costs something: the loss is higher
-#   for each seed. This is what 05b has shown: small steps get lost.
-# * Rounded stochastically, the same 8 bytes for each parameter are about as good as 16.
+# * With only the states in bfloat16, more mean squares are at rest. But 150 steps are few, and a
+#   step depends only on the root of $v$.
+# * With the weights in bfloat16, too, rounding to the nearest loses small steps, as in 05b.
+# * Rounded stochastically, the same 8 bytes for each parameter keep small steps on average.
 
 # %% [markdown]
-# So stochastic rounding does what mixed precision with a master could not do: it halves the bytes.
+# Where the last row shows no difference, stochastic rounding does what mixed precision with a
+# master could not do: it halves the bytes.
 #
-# This was a tiny model, 150 steps and one learning rate. With larger steps fewer of them get lost:
-# set `rate` to 0.01 above, and look again. (Tried here: with either rounding of the weights, the
-# loss differed by less than 0.02 from float32's, upwards for two seeds and downwards for one.)
-# Large models lower their rate in the course of training. Then steps become smaller, and more get
-# lost.
+# This was a tiny model, 150 steps and one learning rate, which was not tuned. With larger steps
+# fewer of them get lost: set `rate` to 0.01 above, and look again. Large models lower their rate in
+# the course of training. Then steps become smaller, and more get lost.
+
+# %% [markdown]
+# **On several ranks.** Replicas stay equal because their steps are equal. Now a step draws random
+# numbers, and ranks draw different ones on purpose, for dropout for example (chapter 03). Here two
+# ranks train in bfloat16 with the mean gradient, rounded stochastically in three ways. How many
+# weights differ between the two afterwards, and by how much?
+
+# %% tags=["nbval-ignore-output"]
+for who in small_states.STREAMS:
+    share, gap = launch(small_states.train_replicas, who, text, 60, rate, world_size=2).values[1]
+    print(f"{who:32} {share:4.0%} of the weights differ, by {gap:.1%} of their length")
+
+# %% [markdown]
+# In the first way each rank soon has another model, and no error says so. In the second, the lab's
+# Adam seeds the rounding of a tensor with the number of its steps and its place among the tensors,
+# so that all ranks draw the same numbers, as [Ozkara et al.
+# 2025](https://arxiv.org/abs/2502.20566) do. In the third, only the owner of a tensor rounds it and
+# sends the result, as with ZeRO (chapter 06).
 
 # %% [markdown]
 # ## 3 · Eight bits, by blocks
@@ -194,9 +212,9 @@ state_bytes = predict("Two means in 8 bits, a float32 scale for each 256 numbers
 # Write `pack` and `unpack` of the class `EightBits` in
 # [labs/small_states.py](../labs/small_states.py). `self.block` is the number of numbers in a block.
 #
-# `pack(x)` gets a float32 tensor of any shape, and does not change it. It takes the numbers of `x`
-# one after another, as `x.flatten()` does, and cuts them into blocks. The last block may be
-# shorter. It returns two tensors:
+# `pack(x)` gets a float32 tensor of any shape, not empty, and does not change it. It takes the
+# numbers of `x` one after another, as `x.flatten()` does, and cuts them into blocks. The last block
+# may be shorter. It returns two tensors:
 #
 # * `scales`, float32, one for each block: the block's largest magnitude, divided by 127.
 # * `codes`, int8, one for each number of `x`: the number divided by its block's scale, rounded to
@@ -246,8 +264,8 @@ careless = launch(small_states.trainings, ["8 bits"], text, 60, rate, world_size
 print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 60 steps")
 
 # %% [markdown]
-# Something breaks. (A model that has learnt nothing has a loss of about $\ln 128 = 4.85$: it
-# guesses among 128 characters.) Which of the two means is it? The mean of the squares:
+# Something breaks: the loss is no number any more, or far above $\ln 128 = 4.85$, the loss of a
+# model that guesses among 128 characters. Which of the two means is it? The mean of the squares:
 #
 # Adam's step is $m / \sqrt v$, with the mean $m$ of the gradient. In a block, squares differ by
 # many orders of magnitude. All below 1/254 of the largest become 0. Then Adam divides by nearly
@@ -257,8 +275,7 @@ print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 
 # * No root comes back as 0. Code 0 stands for half a scale.
 
 # %% tags=["nbval-ignore-output"]
-Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
-      small_states.loss_rows(trained, ["float32", "8 bits, roots"]))
+Table(columns, small_states.loss_rows(trained, ["float32", "8 bits, roots"]))
 
 # %%
 shapes = [p.shape for p in small_states.Transformer(small_states.WIDTH, small_states.LAYERS)
@@ -278,8 +295,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # tensors have blocks that are not full.)
 #
 # It is not the same training as in float32: small roots are coarse, so some steps have another
-# length. Here the losses differ by about a hundredth, and the smaller state even has the lower
-# ones. Do not expect this of another model. What you may conclude: it trains about as well here.
+# length. The table says whether the losses differ by more than a hundredth, with this one learning
+# rate. Do not expect the same of another model.
 
 # %% [markdown]
 # **On GPUs** nobody writes these loops by hand.
@@ -290,8 +307,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # * [torchao](https://github.com/pytorch/ao/blob/072500abcfbdec15a429eb53160c63fb92534b85/torchao/optim/README.md)
 #   has `AdamW8bit`, with blocks of 256, and `_AdamW(…, bf16_stochastic_round=True)` for bfloat16
 #   weights. Its page reports Llama 2 7B, fine-tuned in bfloat16 on an A100 (torch 2.4): at most
-#   51.6 GB with PyTorch's AdamW, 39.1 GB with 8 bits. It also reports 42.6 and 41.5 % on a test, so
-#   look at the quality, too. The course has not measured this.
+#   51.6 GB with PyTorch's AdamW, 39.1 GB with 8 bits. (Results on a test are there, too, but of one
+#   seed.) The course has not measured this.
 
 # %% [markdown]
 # **Sources.** None of the course's five sources speaks of smaller states.
@@ -304,8 +321,8 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # ## What you have learnt
 #
 # * In bfloat16, rounded to the nearest, a small change of a state is lost each time. **Stochastic
-#   rounding** keeps it on average. With it, 8 bytes for each parameter trained about as well as 16
-#   here.
+#   rounding** keeps it on average, with 8 bytes for each parameter in place of 16. Replicas have to
+#   draw the same numbers for it.
 # * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
 # * Both keep as many numbers as Adam, in fewer bytes. Part
 #   [05h](05h_optimizers_for_matrices.ipynb) has optimizers that keep fewer numbers.

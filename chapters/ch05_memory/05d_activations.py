@@ -217,7 +217,7 @@ Table(["MLP", "parameters", "keeps, in times its input"],
 # ## 5 · What grows, and what does not
 #
 # Samples and context multiply activations. Model states do not know of them. Here is a whole
-# training step at its fullest moment, with more and more samples:
+# training step at its peak, with more and more samples:
 
 # %%
 def measure_peak(count, context=64):
@@ -227,7 +227,7 @@ def measure_peak(count, context=64):
 
 by_samples = {count: measure_peak(count) for count in (4, 8, 16, 32)}
 plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
-            title="A training step at its fullest moment")
+            title="A training step at its peak")
 
 # %%
 each = (by_samples[32]["activations"] - by_samples[4]["activations"]) / 28

@@ -45,7 +45,7 @@ large = lab("large_vocabulary")
 # The last layer multiplies `hidden`, of shape (positions, width), by a matrix of shape (vocabulary,
 # width). Its result are the logits: positions × vocabulary numbers, here in float32. Then
 # `cross_entropy` makes one number of them, and the backward follows. Other tensors of the size of
-# the logits appear on the way. At the fullest moment, how many tensors of this size are there, with
+# the logits appear on the way. At the peak, how many tensors of this size are there, with
 # the logits?
 
 # %%
@@ -69,7 +69,7 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 
 # %% [markdown]
 # Four. The picture shows how they come and go. (Ignore the milliseconds: counting takes time. The
-# fullest moment is so short that it is not drawn.)
+# peak is so short that it is not drawn.)
 #
 # 1. The forward makes the logits (grey). From them `cross_entropy` makes their log-softmax, and
 #    keeps it for the backward (blue).
@@ -151,7 +151,8 @@ print("gradient of x:", x.grad.tolist())
 # everything that `hidden` was computed from. What was in `.grad` before stays in the sum.
 
 # %% [markdown]
-# It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64. But
+# It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64, where
+# no target is ignored. (The solution also handles bfloat16, and −100 for ignored targets.) But
 # never more than one chunk of logits may be alive, with what the loss makes of it. The backward of
 # the layers before `hidden` may run once. Do not change `hidden`, `weight` or `targets`.
 #
@@ -172,7 +173,7 @@ check("{{backward_in_chunks}}")
 # ## 3 · What it saves, and what it costs
 #
 # First: are these the same gradients? Then the bytes, for chunks of fewer and fewer positions. Take
-# the fullest moment of the loss with all logits at once as 100 %: the matrix, logits, and
+# the peak of the loss with all logits at once as 100 %: the matrix, logits, and
 # everything else. How many percent do chunks of 16 of the 256 positions need, with the matrix and
 # its gradient?
 
@@ -184,6 +185,21 @@ sizes = [positions // 4, positions // 16]
 in_chunks = large.ways_in_chunks(sizes)
 for name, way in in_chunks.items():
     print(f"chunks of {name}: as all at once, in float64: {large.is_as_at_once(way)}")
+
+# %% [markdown]
+# In bfloat16 it depends on where the chunks' gradients are added up. How far is the gradient of the
+# matrix from the one computed in float32?
+
+# %%
+added = {"all at once": large.backward_at_once,
+         "chunks of 1, autograd adds": partial(large.add_by_autograd, size=1),
+         "chunks of 1, as in the exercise": partial(large.backward_in_chunks, size=1)}
+for name, way in added.items():
+    print(f"{name:31} {large.bfloat16_error(way):.2%}")
+
+# %% [markdown]
+# Autograd adds in the dtype of the matrix, and every addition is rounded to two or three digits.
+# The solution keeps the sum in float32 until the last chunk.
 
 # %%
 ways = at_once | in_chunks
@@ -249,7 +265,7 @@ for name, way in ways_grown.items():
     print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "only Linux tells")
 
 # %% [markdown]
-# Chunks make the process grow by more than their tensors take (the table before). What is freed
+# Chunks may make the process grow by more than their tensors take (the table before). What is freed
 # goes back to the C library's allocator. It may not find room there for the next tensor, and asks
 # the operating system for more. Part 05g measures the same chunks without this allocator, and says
 # what PyTorch does on GPUs.
@@ -265,16 +281,16 @@ for name, way in ways_grown.items():
 #   before, and 1 MB after.
 # * Megatron-LM's fused loss works in place: its
 #   [documentation](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.ops.loss.fused_cross_entropy.html)
-#   says that the logits are overwritten by their exponentials. Chapter 10's model of cost takes 10
+#   says that the logits are overwritten by their exponentials. Chapter 10's cost model takes 10
 #   bytes for each logit of such an engine: 2 for the logit in bfloat16, 4 for its exponential, and
 #   4 for its gradient.
 
 # %% [markdown]
 # None of these was measured here. This was measured on an H100 (torch 2.11; 2,048 positions, width
 # 2,048, the vocabulary above): all at once takes 16.0 bytes for each logit in float32, and in mixed
-# precision 14.0 beside the copy of the matrix. The chunks of exercise {{backward_in_chunks}} cost more time there than
-# on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once, of
-# 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
+# precision 14.0 beside the copy of the matrix. Chunks to which autograd adds cost more time there
+# than on a CPU. In mixed precision, chunks of 512 positions took 1.7 times as long as all at once,
+# of 128 positions 4.9 times, and of 32 positions 18 times. So take large chunks, or a fused kernel.
 
 # %% [markdown]
 # Two other ways divide the logits among ranks. With tensor parallelism each rank has some columns

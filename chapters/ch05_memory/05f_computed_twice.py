@@ -3,8 +3,11 @@
 #
 # **What if activations are not kept, but computed again?** The backward then has to run parts of
 # the forward a second time. You pay with time, and get back most of the activations. This is
-# **activation checkpointing**, or recomputation, and nearly every large model is trained with it.
-# You write it, find out where it goes wrong, and choose what is worth recomputing.
+# **activation checkpointing**, or recomputation. How much of it a run needs depends on what fits:
+# [Llama 3](https://arxiv.org/abs/2407.21783) did without for sequences of 8K tokens (section
+# 3.3.2), and [DeepSeek-V3](https://arxiv.org/abs/2412.19437) recomputed norms and the
+# up-projections of its attention (3.2.3). You write it, find out where it goes wrong, and choose
+# what is worth recomputing.
 
 # %% [markdown]
 # ![Bars for seven choices of what is recomputed: what is kept for the backward, FLOPs, and time, as
@@ -118,8 +121,9 @@ share = predict("Activations of 8 blocks if each is recomputed, in percent", uni
 # of the program draws what it would have drawn. `torch.random.fork_rng(devices=[])` does the
 # latter.
 #
-# Inside of a backward autograd does not look, unless you say `torch.enable_grad()`. And the `x`
-# that was kept still belongs to the graph before it: `detach()` cuts it off, as in 05e.
+# Autograd records nothing during a backward, unless you enable it again with
+# `torch.enable_grad()`. And the `x` that was kept still belongs to the graph before it: `detach()`
+# cuts it off, as in 05e.
 #
 # Nothing but `x` may be kept between the forward and the backward, and `function` may run once in
 # each. For example, `function` is $3x$ and `grad_output` is `[10]`: return `None` and `[30]`.
@@ -184,8 +188,9 @@ Table(["", "output", "gradient"],
 # The stages of a pipeline (chapter 08) recompute, too, and have to restore the generator in the
 # same way.
 #
-# `torch.autocast` is such a state, too. A backward mostly runs outside of it, and there the second
-# run computes in float32. PyTorch's `checkpoint` turns autocast on again; `Recomputed` does not.
+# The setting of `torch.autocast` has to be restored, too. `loss.backward()` is usually called
+# outside of the autocast block, so the second run would compute in float32. PyTorch's `checkpoint`
+# turns autocast on again; `Recomputed` does not.
 
 # %% [markdown]
 # The second trap is in *how* the backward runs. `Recomputed` starts a whole backward inside of the
@@ -271,7 +276,7 @@ with_products.compare(1 + 3 + 1 + 4 + 1, of_block["all but products"], kind="act
 
 # %% tags=["cover", "nbval-ignore-output"]
 first = ways[0]
-times = {way: found[way][1] / found[first][1] for way in ways}
+times = {way: min(found[way][1]) / min(found[first][1]) for way in ways}
 pictured = [way for way in ways if way not in ("blocks, reentrant", "all but both")]
 plot_bars(pictured,
           {"kept for the backward": [of_block[way] / of_block[first] for way in pictured],
@@ -280,12 +285,15 @@ plot_bars(pictured,
           "times a step without", title="What is recomputed, and what it costs")
 
 # %% tags=["nbval-ignore-output"]
+slower = recomputation.find_slower_than_flops(found)
+print("clearly longer than their FLOPs say:", "; ".join(slower) or "none")
 Table(["recomputed", "kept for each block", "FLOPs", "time here"],
       [[way, f"{of_block[way]:.1f}", f"{more_flops[way]:.2f} ×", f"{times[way]:.2f} ×"]
-       for way in ways], note="in times the block's input; in times a step without")
+       for way in ways],
+      note="in times the block's input; in times a step without, the quickest of five")
 
 # %% [markdown]
-# What the table says:
+# The table:
 #
 # * **Whole blocks** cost a third more FLOPs: the forward is a third of forward and backward.
 # * **Not reentrant costs less.** PyTorch stops the second run as soon as the last kept tensor is
@@ -294,15 +302,25 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 # * **All but products** costs hardly any FLOPs, and saves more than a third. In FLOPs that is the
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
 # * **All but attention** should pay with long contexts, where attention's scores are most of the
-#   arithmetic. At 64 tokens it does not.
+#   arithmetic. By its FLOPs, it does not at 64 tokens.
+
+# %% [markdown]
+# With frozen matrices, as in fine-tuning with adapters, the backward computes no gradients of them.
+# Then the forward is half of forward and backward:
+
+# %%
+frozen = launch(recomputation.more_flops_if_frozen, text, width, layers, samples, world_size=1,
+                device="cpu").values[0]
+for way, times_as_many in frozen.items():
+    print(f"matrices of the blocks frozen, {way:21}: {times_as_many:.2f} × the FLOPs")
 
 # %% [markdown]
 # (PyTorch's counter leaves out the scores of the CPU's attention. At 64 tokens they are few.)
 #
 # FLOPs are not time. Norms and GELU have hardly any FLOPs, and yet take time, since they read and
-# write memory. Attention consists of many small operations. And PyTorch's way asks Python for each
-# tensor that is kept. So in small blocks, such as these, the seconds do not follow the FLOPs. The
-# larger the block, the better they do.
+# write memory. And PyTorch's way asks Python for each tensor that is kept. So in small blocks, such
+# as these, the seconds need not follow the FLOPs: see the line above the table. In larger blocks we
+# expect them to follow better (section 5).
 
 # %% [markdown]
 # ## 5 · How long is a segment?
@@ -349,7 +367,15 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 #   that is up to half as much communication again (chapter 07), unless the policy keeps its result.
 # * The generator of the GPU has a state of its own. PyTorch's `checkpoint` restores both;
 #   `Recomputed` knows the CPU's alone.
-# * A policy of PyTorch 2.13 may also move a result to the host: `MUST_CPU_OFFLOAD`.
+
+# %% [markdown]
+# PyTorch can also move activations, or choose among them:
+#
+# * A policy of PyTorch 2.13 may move a result to the host: `MUST_CPU_OFFLOAD`. Under
+#   `torch.autograd.graph.save_on_cpu`, all that is kept goes there.
+# * `torch.compile` chooses by itself what to recompute, with less memory if
+#   `torch._functorch.config.activation_memory_budget` is below 1
+#   ([PyTorch's blog](https://pytorch.org/blog/activation-checkpointing-techniques/)).
 #
 # None of this was measured here.
 
@@ -401,7 +427,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **Recomputation** keeps a block's input alone, and runs its forward again in the backward. It
-#   costs at most a third more FLOPs. Gradients stay the same, if random numbers do.
+#   costs up to a third more FLOPs, and up to half if most weights are frozen. Gradients stay the
+#   same, if random numbers do.
 # * The **reentrant** way reports the gradients of shared weights twice. Take `use_reentrant=False`.
 # * A **selective policy** keeps the results of products, and recomputes what is cheap.
 # * Of $L$ equal layers, $\sqrt{L}$ segments need the fewest activations.

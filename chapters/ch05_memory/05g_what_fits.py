@@ -73,11 +73,11 @@ in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(
     what_fits.accumulate, text, width, layers, samples, count, world_size=1, device="cpu")
     for count in (1, 2, 4)}
 plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()},
-            title="Forwards and backwards at their fullest moment")
+            title="Forwards and backwards at their peak")
 
 # %% [markdown]
 # Activations halve with each doubling. But look at the gradients. With one micro-batch there are
-# none at the fullest moment: they come as the activations go. From the second micro-batch on, the
+# none at the peak: they come as the activations go. From the second micro-batch on, the
 # gradients of the first are there.
 #
 # (`device="cpu"` stands in this part because bytes are counted as the CPU keeps them.)
@@ -92,10 +92,10 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 # |---|---|
 # | model states | bytes for each parameter (05, 05b), divided by what ZeRO shards |
 # | embedding and last layer | their parameters; in a pipeline on the first and on the last stage |
-# | activations | 16 of each block's input (05d), times the micro-batches in flight in a pipeline |
+# | activations | 16 of each block's input (05d; for a gated MLP too few), times the micro-batches |
 # | recomputation | 1 for each block, and one block again (05f) |
 # | logits | 14 or 16 bytes for each (05e), on the last stage |
-# | gathered units | with ZeRO 3: two blocks, or the embedding, whole for a moment |
+# | gathered units | with ZeRO 3: two blocks, or twice the embedding, whole for a moment |
 #
 # Chapters 06 to 08 explain ZeRO's stages, tensor parallelism (tp) and pipelines (pp). Here you only
 # need their names: `dp` copies with other samples, `tp` ranks that share each layer, `pp` stages
@@ -137,7 +137,7 @@ print("the calculator says more than was measured, in all cases:", is_above)
 Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.items()])
 
 # %% [markdown]
-# (All that is no model state counts as activations here, such as gradients of activations.)
+# (Whatever is not model state counts as activations here, gradients of activations included.)
 #
 # Without recomputation the calculator is right to a few percent, and in these thirteen trainings it
 # is always on the safe side. Its largest errors come with recomputation. The reason: it adds up the
@@ -156,8 +156,8 @@ for name in what_fits.TOO_LITTLE:
     print(f"{name}: error {error:+.0%}")
 
 # %% [markdown]
-# In both the calculator says less than was measured. With one sample in a micro-batch, the fullest
-# moment is the averaging of the gradients, when no activations are left. The calculator counts this
+# In both the calculator says less than was measured. With one sample in a micro-batch, the
+# peak is the averaging of the gradients, when no activations are left. The calculator counts this
 # moment only where there are several copies of the model. So leave some room.
 
 # %% [markdown]
@@ -194,9 +194,10 @@ Table(["model", "states", "GPUs for the states", "for everything", "with the los
 # %% [markdown]
 # Compare the last three columns. Only for the first model do the states alone decide. What each GPU
 # keeps for its own sample does not shrink with more GPUs, and leaves less room for the states. For
-# the largest model it nearly fills a GPU. Then ZeRO alone is not enough, and tensor parallelism or
-# pipelines have to cut the sample's activations (chapters 07 and 08). For two models the loss in
-# chunks (05e) needs fewer GPUs.
+# the largest model it nearly fills a GPU. Then more GPUs hardly help, unless tensor parallelism or
+# pipelines cut the sample's activations, too (chapters 07 and 08). For two models the loss in
+# chunks (05e) needs fewer GPUs. (What remains of it is left out: 6 bytes for each number of the
+# last layer.)
 #
 # Now play. The left bar is one GPU alone, the right one each GPU of the run.
 
@@ -364,11 +365,12 @@ fits = "it fits" if seven < 40e9 else "it does not fit"
 error = errors["ZeRO 3, recomputed"]
 surprises = f"""
 - [C112] Fine-tuning 7B on consumer GPUs: ZeRO-3 and gradient checkpointing on 4 A100 of 40 GB |
-  web page, “Real-World Applications” | wrong label, but {fits} | {seven / 1e9:.0f} GB on each, with
-  logits, gathered units and 1 GB for the context (computed in this section, for one sample of
-  2,048). For a small model with ZeRO 3, recomputed, the calculator's error was {error:+.1%}
-  (section 2, table). But an A100 belongs in a data centre | computed: a run on such GPUs could
-  need more: fragmentation, workspaces and NCCL's buffers are not counted
+  web page, “Real-World Applications” | imprecise: {fits}, the label is wrong |
+  {seven / 1e9:.0f} GB on each, with logits, gathered units and 1 GB for the context (computed in
+  this section, for one sample of 2,048). For a small model with ZeRO 3, recomputed, the
+  calculator's error was {error:+.1%} (section 2, table). But an A100 belongs in a data centre |
+  computed: a run on such GPUs could need more: fragmentation, workspaces and NCCL's buffers are not
+  counted
 - [C110] Train models 100× larger than single GPU memory allows | web page, “Advantages” | depends |
   on the number of GPUs. Llama 3 405B has states of {of_405b / 1e9:,.0f} GB, {of_405b / 80e9:.0f}
   times 80 GB. With ZeRO 3, {alone} GPUs hold them, and {everything} GPUs hold what each keeps for
@@ -402,7 +404,7 @@ put_to_the_test(surprises + f"""
 # ## What you have learnt
 #
 # * **Accumulation** divides activations by the number of micro-batches. With more than one,
-#   gradients are there at the fullest moment.
+#   gradients are there at the peak.
 # * A calculator that adds up states, activations, logits and gathered units was right to a few
 #   percent for small models, and mostly too careful, above all with recomputation. It is no
 #   guarantee: it looks at one moment of the step.

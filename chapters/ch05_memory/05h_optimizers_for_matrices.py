@@ -1,15 +1,16 @@
 # %% [markdown]
 # # {{title}}
 #
-# **Can half of a matrix take its step alone?** With Adam it can: Adam looks at each number by
-# itself. In this part you meet two optimizers that look at a matrix as a whole, and keep less than
-# Adam. Then you cut a matrix in two, and see what becomes of the step. Chapter 06 deals out the
-# work of the optimizer among ranks. There you need the answer.
+# **If a rank holds only half of a matrix, can it update that half without the other?** With Adam it
+# can, because Adam looks at each number by itself. In this part you meet two optimizers that look
+# at a matrix as a whole, and keep less than Adam. Then you cut a matrix in two, and see what
+# becomes of the step. Chapter 06 deals out the work of the optimizer among ranks. There you need
+# the answer.
 
 # %% [markdown]
 # ![Singular values of a gradient, as bars, and of the same matrix made orthogonal. The gradient's
-# values fall from 1 to nearly nothing. Afterwards those shown are between 0.7 and
-# 1.2](../assets/covers/05h_optimizers_for_matrices.png)
+# values fall from 1 to nearly nothing. Afterwards all that are shown are near
+# 1](../assets/covers/05h_optimizers_for_matrices.png)
 #
 # *Measured in section 2: what Muon makes of a gradient before it steps.*
 #
@@ -142,11 +143,11 @@ if hasattr(torch.optim, "Muon"):
 apart = predict("Muon: the step of two halves differs from the whole step by", unit="%")
 
 # %%
-def halves_apart(step_for, matrix):
-    """How far the steps of two halves are from the step of the whole, as a share of it."""
+def pieces_apart(step_for, matrix, n=2):
+    """How far the steps of n pieces are from the step of the whole, as a share of it."""
     whole = step_for(matrix)
-    halves = torch.cat([step_for(half) for half in matrix.chunk(2)])
-    return ((halves - whole).norm() / whole.norm()).item()
+    pieces = torch.cat([step_for(piece) for piece in matrix.chunk(n)])
+    return ((pieces - whole).norm() / whole.norm()).item()
 
 # %% tags=["nbval-ignore-output"]
 steps_of = {
@@ -154,7 +155,7 @@ steps_of = {
     "Adafactor": partial(change, partial(torch.optim.Adafactor, lr=1.0)),
     "Muon": orthogonalize,
 }
-differ = {name: halves_apart(step_for, gradient) for name, step_for in steps_of.items()}
+differ = {name: pieces_apart(step_for, gradient) for name, step_for in steps_of.items()}
 for name, share in differ.items():
     print(f"{name:10} two halves differ from the whole by {share:.0%}")
 
@@ -177,7 +178,7 @@ apart.compare(100 * (2**0.5 - 1), 100 * differ["Muon"], kind="optimizer_state")
 if hasattr(torch.optim, "Muon"):
     halves = torch.cat([pytorchs(half) for half in gradient.chunk(2)])
     print(f"PyTorch's Muon: two halves are {halves.norm() / theirs.norm():.2f} times as long as "
-          f"the whole,\nand differ from it by {halves_apart(pytorchs, gradient):.0%}")
+          f"the whole,\nand differ from it by {pieces_apart(pytorchs, gradient):.0%}")
 
 # %% [markdown]
 # * **Adam** may be cut anywhere, even in the middle of a row. Each number has its own step.
@@ -186,6 +187,26 @@ if hasattr(torch.optim, "Muon"):
 # * **Muon** needs the whole matrix. The singular values of two halves say little about those of
 #   the whole. So a rank has to get whole matrices, or the matrix is gathered before each step.
 #   Part [06b](06b_whole_tensors.ipynb) is about that.
+
+# %% [markdown]
+# What counts as one matrix is a choice, too. The attention of this model computes queries, keys and
+# values with one fused matrix. Muon may step on it as it is, or on its three parts. And with more
+# ranks, the pieces of a matrix become smaller:
+
+# %% tags=["nbval-ignore-output"]
+fused = launch(matrix_optimizers.attention_gradient_of, text, world_size=1).values[0]  # 96 × 32
+print(f"queries, keys and values apart: {pieces_apart(orthogonalize, fused, 3):.0%} "
+      "from the fused step")
+for n in (4, 8):
+    print(f"{n} pieces of the first matrix: {pieces_apart(orthogonalize, gradient, n):.0%} "
+          "from the whole step")
+
+# %% [markdown]
+# Muon's author found that it [works better](https://kellerjordan.github.io/posts/muon/) on queries,
+# keys and values apart. Megatron-LM therefore splits them by default (`muon_split_qkv` of [its
+# settings](https://github.com/NVIDIA/Megatron-LM/blob/0075637cdbb05f45fe6f7a96e008d64237698907/megatron/core/optimizer/optimizer_config.py)),
+# and so does this part's lab. Where tensor parallelism has cut a matrix, Megatron-LM's default is
+# *blockwise*: each rank steps on its piece alone (`muon_tp_mode`).
 
 # %% [markdown]
 # ## 4 · Bytes and loss
@@ -216,7 +237,10 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 # **Sources.** None of the course's five sources speaks of these optimizers.
 #
 # **To read on.** Shazeer and Stern 2018, [Adafactor](https://arxiv.org/abs/1804.04235). Jordan
-# 2024, [Muon](https://kellerjordan.github.io/posts/muon/).
+# 2024, [Muon](https://kellerjordan.github.io/posts/muon/). Liu et al. 2025,
+# [Muon is Scalable for LLM Training](https://arxiv.org/abs/2502.16982): weight decay, and steps as
+# long as AdamW's. Kimi Team 2025, [Kimi K2](https://arxiv.org/abs/2507.20534): QK-Clip shrinks the
+# queries and keys of a head whose scores grow too large under Muon.
 
 # %% [markdown]
 # ## What you have learnt
@@ -225,6 +249,7 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 # * **Muon** keeps half of Adam's state. It makes all **singular values** of a matrix nearly equal.
 # * Adam's step for a number depends on nothing but this number's gradients: cut its state anywhere.
 #   With Muon two halves of a matrix take another step than the whole, in length and in direction.
+#   Give it queries, keys and values as separate matrices.
 #
 # **Next**: {{next}}.
 

@@ -107,10 +107,10 @@ explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 
 # %% [markdown]
 # <details><summary>What you can see there</summary>
 #
-# On 8 ranks, stage 3 keeps 140 GB. So no stage is enough for 8 GPUs of 80 GB, and one of 141 GB is
-# full. On 64 ranks stage 3 keeps 17.5 GB, and fits. Stages 1 and 2 keep more than 140 GB with any
-# number of ranks, because every rank has all parameters. Without the copy, stage 3 on 8 ranks keeps
-# 105 GB. (These are model states alone. Activations and what is gathered come on top.)
+# On 8 ranks, stage 3 keeps 140 GB. So no stage is enough for 8 GPUs of 80 GB, and of 141 GB hardly
+# anything is left. On 64 ranks stage 3 keeps 17.5 GB, and fits. Stages 1 and 2 keep more than 140
+# GB with any number of ranks, because every rank has all parameters. Without the copy, stage 3 on 8
+# ranks keeps 105 GB. (These are model states alone. Activations and what is gathered come on top.)
 #
 # </details>
 

@@ -245,7 +245,10 @@ halves = torch.cat([whole.step_alone(weight[rows], gradient[rows])
 print(f"the updates differ by {(halves - right).norm() / right.norm():.0%} of their norm")
 
 # %% [markdown]
-# That is another optimizer, and no error tells you. A flat shard is refused at least, since it has
+# That is another optimizer, and no error tells you. (Megatron-LM does this on purpose where tensor
+# parallelism has cut a matrix: `muon_tp_mode` is *blockwise* by default. Part
+# [05h](05h_optimizers_for_matrices.ipynb) measures how far 2, 4 and 8 pieces are from the whole.) A
+# flat shard is refused at least, since it has
 # lost its shape:
 
 # %%
@@ -263,11 +266,14 @@ equal = launch(whole.owners_equal_alone, matrices, gradients, world_size=2).valu
 print(f"two ranks equal one process: {all(equal)}")
 
 # %% [markdown]
-# > **On GPUs** there are two ways. Megatron-LM has a layer-wise distributed optimizer for Muon, in
-# > which each rank owns whole matrices, as in this part ([its
+# > **On GPUs** there are three ways. Megatron-LM has a layer-wise distributed optimizer for Muon,
+# > in which each rank owns whole matrices, as in this part ([its
 # > source](https://github.com/NVIDIA/Megatron-LM/blob/b7153faf7a64949fea6bda8f2b9e178ac3e79260/megatron/core/optimizer/layer_wise_optimizer.py)).
 # > Moonshot's [report](https://arxiv.org/abs/2502.16982) keeps shards as in ZeRO, and gathers the
-# > gradient of a matrix before its step. That costs one more all-gather.
+# > gradient of a matrix before its step. That costs one more all-gather. DeepSpeed's stages 1 and 2
+# > make the gradient orthogonal [before they cut
+# > it](https://github.com/deepspeedai/DeepSpeed/pull/7509); its stage 3 gathers the momentum and
+# > [shares the matrices out](https://github.com/deepspeedai/DeepSpeed/pull/7919) among the ranks.
 #
 # The rule: ask of every optimizer what the update of *one number* depends on. On this number alone:
 # cut anywhere. On its tensor (Muon; Adafactor and LAMB need sums over it): keep the tensor whole,

@@ -82,7 +82,7 @@ at_most = predict("Stage 2: gradients of a rank at most, in percent of a model",
 # | C | A B C | C, then B |
 # | the backward ends | A | A |
 #
-# Every unit is reduced once in each backward, also on a rank that has no gradient of it.
+# Every unit is reduced in each backward, also on a rank that has no gradient of it.
 
 # %%
 check("{{zero2}}")
@@ -149,7 +149,7 @@ for stage, run in of_stage.items():
 # %% [markdown]
 # ## 3 · When does the peak fall?
 #
-# Memory has to be large enough for the fullest moment of a step. So stage 2 helps only if gradients
+# Memory has to be large enough for the peak of a step. So stage 2 helps only if gradients
 # are there at this moment. When is that? Two trainings, both in both stages:
 #
 # * with 16 samples, 4 on each rank, and all activations kept,
@@ -164,7 +164,7 @@ small = {stage: launch(runs.training, stage, text, layers, 2, 4, True, world_siz
 at_peak = {f"{stage}, {how}": run["step"].at_peak[0]
            for how, pair in {"16 samples": of_stage, "4 samples, recomputed": small}.items()
            for stage, run in pair.items()}
-plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the fullest moment of its step")
+plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the peak of its step")
 
 # %% [markdown]
 # In the two bars on the left, the peak is where the forward ends. Activations fill the memory, and
@@ -223,7 +223,8 @@ for kind in (runs.Hasty, zero.Zero2):
 # `Zero2` counts the calls of each unit's module, in
 # [complete_gradients](../labs/complete_gradients.py). A unit is complete when the backward has gone
 # through all of these calls. Until then `is_ready` is not called, whatever the hooks say. So stage
-# 2 and recomputation work together, whichever way you take.
+# 2 and recomputation work together. In the reentrant way, all ranks have to use each recomputed
+# unit equally often, because it may be reduced once for each use.
 #
 # The lesson holds for every engine: a hook says that a gradient has *grown*. Whether it is complete
 # depends on who else will add to it.
@@ -250,7 +251,7 @@ for kind in (runs.Hasty, zero.Zero2):
 # %%
 def reduce_and_free(parameters):
     rank, n = dist.get_rank(), dist.get_world_size()
-    flat = torch.cat([p.grad.view(-1) for p in parameters])
+    flat = torch.cat([p.grad.reshape(-1) for p in parameters])
     flat = F.pad(flat, (0, -len(flat) % n))
     chunks = list(flat.chunk(n))
     ### BEGIN SOLUTION

@@ -297,7 +297,7 @@ print(f"{world_size} ranks equal one process, but for rounding: {all(equal)}")
 # > gathers hide behind computing.
 
 # %% [markdown]
-# ## 4 · How much is there at the fullest moment?
+# ## 4 · How much is there at the peak?
 #
 # A rank has its shards all the time, and the gathered units on top. The rest, with embeddings and
 # last layer, belongs to the model as a whole. It is there from the first to the last moment of the

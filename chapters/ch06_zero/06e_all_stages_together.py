@@ -74,7 +74,7 @@ plot_stacks(kept, by_formula, title=f"What each of {world_size} ranks holds befo
 # it: the same kind of tensor, but only this rank's part of it.
 #
 # What does it cost? Count how often the model's bytes go out from one rank in a step. And how much
-# is there at the fullest moment?
+# is there at the peak?
 
 # %%
 once, wanted = (world_size - 1) / world_size, {"DDP": 2, "stage 1": 2, "stage 2": 2, "stage 3": 3}
@@ -174,15 +174,20 @@ explore(
 # More ranks help the first two stages less and less. Stage 1 cannot get below the 4 bytes of whole
 # parameters and gradients, and stage 2 not below 2 bytes. Only stage 3 goes on.
 #
-# **On GPUs**, many engines sum gradients in float32. Then a gradient has 4 bytes, and the sum is 18
-# or 20 bytes (part 05b). In PyTorch's FSDP2 it is another sum. The shards are the float32 masters,
-# and there is no bfloat16 copy of them. Only a gathered unit is in bfloat16
+# **On GPUs**, many engines sum gradients in float32, because a sum of many micro-batches loses
+# digits in bfloat16. Then a gradient has 4 bytes, and the sum is 18 or 20 bytes (part 05b). In
+# PyTorch's FSDP2 it is another sum. The shards are the float32 masters, and there is no bfloat16
+# copy of them. Only a gathered unit is in bfloat16
 # ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
+
+# %% [markdown]
+# Under `torch.autocast`, the lab's stages gather float32, and casts to bfloat16 are kept until the
+# backward (05b): a whole model on each rank, even in stage 3. So convert the model instead.
 
 # %% [markdown]
 # ## 3 · When does stage 2 pay?
 #
-# What has to fit is the **peak**, the fullest moment of a step. Part 06c has found two such
+# What has to fit is the **peak** of a step. Part 06c has found two such
 # moments. Mixed precision adds a third one:
 #
 # 1. The end of the forward. All activations are there, and no gradients yet.
@@ -202,7 +207,7 @@ peaks = {f"{name}, {stage}": launch(composing.watch, stage, text, True, recomput
                                     world_size=4)["step"]
          for name, recompute in SETTINGS.items() for stage in ("stage 1", "stage 2")}
 plot_stacks({name: block.at_peak[0] for name, block in peaks.items()},
-            title="One step in mixed precision on one of 4 ranks, at its fullest moment")
+            title="One step in mixed precision on one of 4 ranks, at its peak")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory (without activations), and what was measured.
@@ -215,7 +220,7 @@ again_saves.compare(100 / 7, saved["recomputed"])
 # With all activations kept, both stages have the same peak, to the byte. It comes at the end of the
 # forward: there are no gradients yet. With recomputed blocks, the activations are a thin band.
 # Now the peak of stage 1 comes at the end of the backward: 2 + 2 + 12/4 = 7 bytes for each
-# parameter. In stage 2, the fullest moment is the optimizer's step: 2 + 12/4, and 4/4 for float32
+# parameter. In stage 2, the peak is the optimizer's step: 2 + 12/4, and 4/4 for float32
 # gradients of the shard. These are 6 bytes, a seventh less.
 
 # %% [markdown]
@@ -454,7 +459,8 @@ put_to_the_test(surprises, more=f"""
 # * **Stage 2 lowers the peak** where the gradients make it: with recomputation, or small
 #   micro-batches beside a large model.
 # * **Clipping** needs the norm of the whole: sum the squares over all ranks, take the root once.
-# * What takes a list of parameters, and steps on them, works with all stages.
+# * Any optimizer wrapper that takes a list of parameters works with every stage, as long as it
+#   treats each number by itself or, like clipping, asks the other ranks.
 #
 # **Your exercise** stands in [labs/composing.py](../labs/composing.py).
 #

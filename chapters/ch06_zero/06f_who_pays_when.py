@@ -107,6 +107,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 #
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
+# After `set_reshard_after_backward(False)`, gathered units stay for the next micro-batch as well.
 #
 # ### Exercise {{accumulate_part}} · Debug gradient accumulation in stage 2
 #
@@ -175,7 +176,8 @@ by_layer = predict("A unit for each layer, each message waited for: a step takes
 
 # %% tags=["nbval-ignore-output"]
 sizes = (1, 2, 3, 6)  # layers in a unit
-on_demand = {layers: prefetch.quickest(0, layers).values[0] for layers in sizes}
+turns = prefetch.take_turns({layers: (0, layers) for layers in sizes})
+on_demand = {layers: prefetch.quickest(runs).values[0] for layers, runs in turns.items()}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
@@ -193,9 +195,9 @@ Table(["layers in a unit", *sizes],
       [["models gathered at a time", *(f"{most:.2f}" for _, most in on_demand.values())]])
 
 # %% [markdown]
-# Small units hold less, and the step is *slower*. The same bytes travel, but in more messages, and
-# each message has its latency. FSDP's authors met the same fact on GPUs: they join parameters into
-# units because short messages waste a network ([Zhao et al.
+# Small units hold less, and by the formula the step is *slower*. The same bytes travel, but in more
+# messages, and each message has its latency. FSDP's authors met the same fact on GPUs: they join
+# parameters into units because short messages waste a network ([Zhao et al.
 # 2023](https://arxiv.org/abs/2304.11277), section 3.2).
 #
 # A blog says the opposite: FSDP is faster than DeepSpeed because its units are finer. Finer units
@@ -293,8 +295,9 @@ check("{{prefetching}}")
 shorter = predict("With one unit gathered ahead, a step is shorter by", unit="%")
 
 # %% tags=["nbval-ignore-output"]
-stages = {how: prefetch.quickest(how, 1, prefetch.EVEN, 0.0)
-          for how in ("stage 1", "stage 2", 0, 1)}
+raced = prefetch.take_turns({how: (how, 1, prefetch.EVEN, 0.0)
+                             for how in ("stage 1", "stage 2", 0, 1)}, rounds=4)
+stages = {how: prefetch.quickest(runs) for how, runs in raced.items()}
 took = {how: run.values[0][0] for how, run in stages.items()}
 ways = {0: "stage 3, each unit waited for", 1: "stage 3, one unit ahead"}
 for how, forwards in took.items():
@@ -326,8 +329,10 @@ plot_timeline(stages[1], LANES, below=MESSAGES, until=until,
 # **ahead**, and how many layers are in a unit? Everything was recorded from real ranks.
 
 # %% tags=["nbval-ignore-output"]
-film = {(depth, layers): prefetch.quickest(depth, layers, prefetch.UNEVEN, tries=2)
-        for layers in sizes for depth in (0, 1, 2)}
+every = {(depth, layers): (depth, layers, prefetch.UNEVEN) for layers in sizes
+         for depth in (0, 1, 2)}
+filmed = prefetch.take_turns(every, rounds=2)
+film = {key: prefetch.quickest(runs) for key, runs in filmed.items()}
 whole = max(run["step"].seconds[0] for run in film.values())
 
 # %% tags=["nbval-ignore-output"]
@@ -348,12 +353,14 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
       note="time of a step, and parameters gathered at a time; at least 18 forwards")
 
 # %% [markdown]
+# What to expect on a quiet machine:
+#
 # * **0 ahead**: small units are the slowest, as in section 2.
 # * **2 ahead**: small units are the fastest. A large unit has a long first gather and a long last
 #   reduction, with nothing to hide them behind. One unit for the whole model overlaps nothing.
 # * **1 ahead is not enough for unequal units.** While a light layer computes, a heavy one cannot be
-#   fetched in time. Two ahead give it a longer start. Units of two layers are all alike, and gain
-#   nothing from a second one ahead.
+#   fetched in time. Two ahead give it longer. Units of two layers are alike, and gain nothing from
+#   a second one ahead.
 # * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. With 80 blocks
 #   a unit is only an eightieth of the model.
 
@@ -410,18 +417,22 @@ for name, run in both.items():
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the table takes, and what it folds.
 time_of = {key: run.values[0][0] for key, run in film.items()}
-finer = [time_of[depth, 1] < time_of[depth, 6] for depth in (0, 2)]
+corners = {key: every[key] for key in every if key[0] != 1 and key[1] in (1, 6)}
+again = {key: filmed[key] + runs for key, runs in prefetch.take_turns(corners, 2).items()}
+finer = [prefetch.compare_steps(again, (depth, 1), (depth, 6)).word for depth in (0, 2)]
 most = counts[-1]
 told = {m: ", ".join(f"{row[counts.index(m)]:.2f}" for row in models.values())
         for m in (counts[0], most)}
 never = abs(models["stage 1"][-1] / models["DDP"][-1] - 1) < 0.05
 alike = abs(models["stage 2"][0] / models["stage 1"][0] - 1) < 0.05  # with one micro-batch
-waits = min(took["stage 1"], took["stage 2"])  # of these two each message is waited for
+slower = {prefetch.compare_steps(raced, 0, stage).word == "slower"  # all wait for each message
+          for stage in ("stage 1", "stage 2")}
+hides = prefetch.compare_steps(raced, 1, 0).judge("right", "wrong here")
 grows = models["stage 3"][-1] > 1.2 * models["stage 2"][-1] > 1.2 * models["stage 1"][-1]
 more = f"""
 - Fetching ahead hides communication | FSDP's paper, section 3.3 |
-  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | {took[0]:.1f} forwards,
-  then {took[1]:.1f} (section 4, run); the computing alone takes 18
+  {hides} | {took[0]:.1f} forwards, then {took[1]:.1f} (section 4, run); the computing alone takes
+  18
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -429,19 +440,20 @@ more = f"""
 surprises = f"""
 - [C137] ZeRO-3 is slow because its units are too coarse; FSDP's are finer, hence better | blog,
   “DeepSpeed Zero” and “Fully Sharded Data Parallel” |
-  {"depends on overlap" if finer == [False, True] else "not seen here"}; its premise is wrong | 6
-  layers, as 6 units against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards if each
-  message is waited for, {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two units ahead
-  (section 4, table; computing emulated). And DeepSpeed gathers in smaller pieces than FSDP2 (calls
-  counted in part 06h, sections 1 and 4) | measured: which size is best, since latency and speed of
-  the links differ; NCCL and fast links were not measured
+  {"depends on overlap" if finer == ["slower", "quicker"] else "not seen here"}; its premise is
+  wrong | 6 layers, as 6 units against 1: {time_of[0, 1]:.0f} against {time_of[0, 6]:.0f} forwards
+  if each message is waited for, {time_of[2, 1]:.0f} against {time_of[2, 6]:.0f} with two units
+  ahead (section 4, table; computing emulated). And DeepSpeed gathers in smaller pieces than FSDP2
+  (calls counted in part 06h, sections 1 and 4) | measured: which size is best, since latency and
+  speed of the links differ; NCCL and fast links were not measured
 - [C134] Speed: ZeRO 1 > 2 > 3 | web note, “Deepspeed ZeRO Data Parallel” |
-  {"depends on overlap" if took[1] < waits < took[0] else "not seen here"} | a step takes, in
-  forwards of a layer: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f}; stage 3
-  {took[0]:.1f} if each message is waited for, {took[1]:.1f} with one unit gathered ahead (section
-  4, run; computing emulated). Stages 1 and 2 wait for equally many bytes, so their difference is
-  noise; with overlap they would gain, too | measured: the order, with engines that overlap all
-  stages. Expected are stages 1 and 2 alike, and 3 slower on slow links
+  {"in part" if slower == {True} else "not decided here"} | if each message is waited for, a step
+  takes, in forwards of a layer: stage 1 {took["stage 1"]:.1f}, stage 2 {took["stage 2"]:.1f},
+  stage 3 {took[0]:.1f} (section 4, run; computing emulated). Stages 1 and 2 wait for equally many
+  bytes, so their difference is noise. With overlap the order is not decided here: stage 3 takes
+  {took[1]:.1f} with one unit gathered ahead, and stages 1 and 2 were not run with overlap |
+  measured: the order, with engines that overlap all stages. Expected are stages 1 and 2 alike, and
+  3 slower on slow links
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -454,7 +466,7 @@ put_to_the_test(surprises + f"""
   this run. NCCL has one of its own (its documentation), Gloo has not (part 06h, section 1)
 - [C133] Bandwidth needed, communication overhead: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data
   Parallel” |
-  {"wrong" if alike else "right"} without micro-batches{", right with them" if grows else ""} |
+  {("depends on micro-batches" if grows else "wrong") if alike else "right"} |
   stages 1, 2 and 3 send {told[counts[0]].partition(", ")[2]} models in a step of {counts[0]}
   micro-batch, and {told[most].partition(", ")[2]} with {most} (section 1, table) |
   measured: nothing in the models sent; an engine may keep gradients whole over micro-batches, and

@@ -458,7 +458,7 @@ put_to_the_test(surprises + f"""
 # * Over Gloo FSDP2 sends more: Gloo's reduce-scatter is an all-reduce.
 # * The first FSDP makes a unit one **flat parameter**. FSDP2 cuts each parameter along its first
 #   dimension, into a **DTensor**. So frozen weights, weight decay by group and checkpoints work.
-# * A default may turn a setting off without a word. Count calls and bytes.
+# * A default can silently turn off the sharding that you asked for: count calls and bytes.
 #
 # **Next**: {{next}}.
 

@@ -53,7 +53,7 @@ folder = Path(kept.name)
 #     model = make_model(options)
 # shard(model, mesh, options)            # shapes of shards, and no memory
 # model.to_empty(device=device)          # memory for this rank's shards
-# set_model_state_dict(model, weights_of_rank_0, options=FROM_RANK_0)
+# fill(model, make_whole)                # rank 0's weights and buffers
 # ```
 #
 # On the **meta device** a tensor has a shape and no numbers. How many models does a rank have after
@@ -70,29 +70,45 @@ Table(["", "made", "cut by FSDP2", "memory given"],
 # %% [markdown]
 # (`device="cpu"` stands in this part where one compares with one process, or counts bytes.)
 #
-# `to_empty` gives memory, and no values. Who fills it? Two ways are usual. If you begin a training,
-# each module draws its weights anew, on the shards. If you have weights, rank 0 reads them and
-# sends each rank its part: `broadcast_from_rank0=True`. The file does the second.
+# `to_empty` gives memory and no values. When a training run begins, programs often let each module
+# draw its weights anew, on the shards. When there are weights, rank 0 reads them and sends each
+# rank its part: `broadcast_from_rank0=True`. The file's `fill` does the second.
 #
-# The first has a trap on the CPU. A weight is cut over two ranks, and drawn after
-# `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's part:
+# Either way, a buffer with `persistent=False` is missing, because no state dict has it. The table
+# of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights get values
+# first, and then its buffers as well:
+
+# %%
+for with_buffers in (False, True):
+    right = launch(recipe.table_after_start, with_buffers, world_size=2, device="cpu").values
+    print(f"buffers filled: {with_buffers!s:5}  the table is right on ranks 0 and 1: {right}")
+
+# %% [markdown]
+# Without a value, the table is what this memory held before, on each rank something else, and
+# nothing fails. So `fill` broadcasts rank 0's buffers, as
+# [LlamaFactory](https://github.com/hiyouga/LlamaFactory/pull/10820) does. In
+# [torchtitan](https://github.com/pytorch/torchtitan/blob/6404b932421f5ce382e7dac5ad381b2c17b1373c/torchtitan/models/llama3/model/model.py)
+# a model computes its table again, in `init_weights`.
+#
+# Drawing weights on the shards has a trap on the CPU. A weight is cut over two ranks, and drawn
+# after `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's
+# part:
 
 # %%
 for numbers in launch(recipe.draw_after_sharding, world_size=2, device="cpu").values[0]:
     print(*(f"{number:.4f}" for number in numbers))
 
 # %% [markdown]
-# They are the same: each rank has drawn the same numbers for its part. The model has half as many
-# different rows as it should. Nothing fails; there is one warning, "DTensor random operators may
-# not have complete support on cpu device mesh".
+# They are the same: the model has half as many different rows as it should. There is one warning,
+# "DTensor random operators may not have complete support on cpu device mesh".
 #
 # **On GPUs** DTensor gives each rank another place in the sequence of random numbers
 # ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_random.py)).
 # So the parts differ. But the weight is not the one that a single process draws: on an H100 (torch
 # 2.11), two ranks had the first half of it, and another second half.
 #
-# And if each rank makes the whole model, and FSDP2 cuts it? DDP would send rank 0's weights to all.
-# Does FSDP2?
+# What if every rank makes the whole model before FSDP2 cuts it? DDP would broadcast rank 0's
+# weights. Does FSDP2?
 
 # %%
 for seeds_differ in (False, True):
@@ -102,6 +118,9 @@ for seeds_differ in (False, True):
 # %% [markdown]
 # **FSDP2 does not broadcast.** It cuts what it finds on each rank. With other seeds, the model is
 # put together from parts of different models, and nobody says so.
+#
+# The file's constructor ends with a seed for each rank, because samples on different ranks need
+# different masks if the model has dropout (part [03](03_data_parallel.ipynb)).
 #
 # ## 2 · The root
 #
@@ -199,8 +218,9 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %% [markdown]
 # With `--recompute` the file wraps each block in `checkpoint_wrapper` before it is sharded, as
-# [torchtitan](https://github.com/pytorch/torchtitan) does: then a unit is what is recomputed. (Part
-# 06f has shown that it costs no further bytes.)
+# [torchtitan](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)
+# does: then a unit is what is recomputed. (Part 06f has shown that it costs no further bytes.)
+# torchtitan calls `torch.compile` between the two, on each wrapped block.
 #
 # Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).
@@ -213,7 +233,9 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %% [markdown]
 # * **All ranks call it.** Rank 0 alone would wait for the others.
-# * **Under another name first** (part 03g). When all ranks have written, rank 0 renames the folder.
+# * **Under another name first** (part 03g). When all ranks have written, rank 0 sets the old folder
+#   aside, gives the new one its name, and only then deletes the old one. Whenever the program is
+#   killed, one of the two is whole, and `resume` finds it.
 # * **Whole weights**, to publish them: `get_model_state_dict` with `full_state_dict=True` and
 #   `cpu_offload=True`. All ranks call it, rank 0 gets the tensors, in the memory of its CPU.
 #
@@ -269,8 +291,8 @@ plot_curves({"": {
 def prepare(make_model, mesh, make_optimizer, limit):
     model = make_model()
     ### BEGIN SOLUTION
-    for p in model.parameters():
-        dist.broadcast(p.detach(), 0)
+    for tensor in (*model.parameters(), *model.buffers()):
+        dist.broadcast(tensor.detach(), 0)
     for unit in (*model.blocks, model):
         fully_shard(unit, mesh=mesh)
     ### IT WAS
@@ -306,7 +328,8 @@ Table(["", "this recipe, 2 ranks", "right"],
 # Rows 1, 3 and 4 of the table show a mistake each, as long as they differ. Row 2 follows from row
 # 1. Mend `prepare`. It gets
 #
-# * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
+# * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank (the
+#   check's model has no buffers),
 # * `mesh`, of one dimension: all ranks,
 # * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
 
@@ -351,7 +374,7 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 # The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
 # it is 227.5.
 #
-# Stage 3 keeps 140 GB on each GPU. That is all of an H200, with nothing left for gathered units,
+# Stage 3 keeps 140 GB on each GPU, nearly all of an H200, with little left for gathered units,
 # activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
 # 16 bytes as well. What do more GPUs change?
 
@@ -361,8 +384,11 @@ plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16
             title="Model states on each GPU with FSDP2: 70 billion parameters, 4 + 4 + 8 bytes")
 
 # %% [markdown]
-# On 16 GPUs 70 GB are left on each: most of an H100, and half of an H200. So one takes 16 GPUs or
-# more, or offloads the optimizer (part 06g), or takes states of fewer bytes (part
+# On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a short context,
+# recomputed, may just fit with `fused=True` in the optimizer, since drivers report some more than
+# 141 GB. (By default its step needs 4 bytes more per parameter on GPUs, as part 05 has measured.)
+# Otherwise take 16 GPUs or
+# more, offload the optimizer (part 06g), or take states of fewer bytes (part
 # [05c](05c_smaller_optimizer_states.ipynb)).
 
 # %% [markdown]
@@ -433,8 +459,8 @@ put_to_the_test(surprises + f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights. FSDP2 does not broadcast
-#   by itself.
+# * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights and buffers. FSDP2 does
+#   not broadcast by itself.
 # * Blocks first, then the model. Say nothing about the **root**.
 # * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32.
 # * Gradients are means. `clip_grad_norm_` takes the norm of all shards.

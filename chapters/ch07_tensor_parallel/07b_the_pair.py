@@ -283,9 +283,10 @@ put_to_the_test(f"""
   the calls. With sequence parallelism the sum becomes a reduce-scatter and an all-gather of the
   same bytes (part 07e)
 - [C158] Slice w1 along rows, and w2 along columns | blog, “Q1: How does FSDP compare to Tensor
-  Parallelism?” | {"wrong" if late[4] > 0.01 else "right"} for Y = XA, contradicts the web page | it
-  is right for what nn.Linear stores, dimension 0 and then 1. Rows of A first, without a sum before
-  GELU, is off by {late[4]:.0%} on 4 ranks (section 2, table) | measured: nothing, since it is
+  Parallelism?” | {"depends on what is stored" if late[4] > 0.01 else "not seen here"} | right for
+  what nn.Linear stores, dimension 0 and then 1. For A in Y = XA it is the other way round, as the
+  web page says: rows of A first, without a sum before GELU, is off by {late[4]:.0%} on 4 ranks
+  (section 2, table) | measured: nothing, since it is
   algebra
 """)
 

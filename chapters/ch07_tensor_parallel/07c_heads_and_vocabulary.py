@@ -106,10 +106,10 @@ check("{{cut_fused}}", cut_fused)
 # 1. In `__init__`, set `self.query_heads`, a list of the numbers of this rank's query heads: `heads
 #    / n` in a row, and rank 0 has the first ones. Set `self.head`, the number of the key-value head
 #    that they use. `rank`, `n`, `heads` and `kv_heads` are there.
-# 2. `sum_shared_gradients()` is called after each backward. Complete the gradients of the
-#    parameters of `self.key_value`, in place. `self.sharers` is the group of the ranks with the
-#    same key-value head. Leave all other gradients as they are. You may send an all-reduce of these
-#    gradients among the sharers.
+# 2. `sum_shared_gradients()` is called once per step, after the last backward. Complete the
+#    gradients of the parameters of `self.key_value`, in place. `self.sharers` is the group of the
+#    ranks with the same key-value head. Leave all other gradients as they are. You may send an
+#    all-reduce of these gradients among the sharers.
 
 # %% [markdown]
 # The table of heads and the gradients 1, 2, 3 and 4 above are the example. Output and gradients
@@ -173,17 +173,18 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # Two forward and two backward, whatever the number of ranks. Each has the size of one activation
 # $x$: samples × context × width. No weight ever travels.
 #
-# Compare this with ZeRO-3, which sends weights. Let $T$ be the number of tokens that a rank reads
-# in a step (in tensor parallelism all ranks read the same ones), and $w$ the width. A block's
-# matrices have $12 w^2$ numbers. Leave out the factor $\frac{n-1}{n}$, which both have. Then a rank
-# sends, for one block:
+# Compare this with ZeRO-3, which sends weights. Let the group train on $T$ tokens in a step: with
+# tensor parallelism every rank reads all of them, and under ZeRO-3 each rank reads $T/n$. Let $w$
+# be the width, so that a block's matrices have $12 w^2$ numbers. Leave out the factor
+# $\frac{n-1}{n}$, which both have. Then a rank sends, for one block:
 
 # %% [markdown]
 # * tensor parallel: four all-reduces of $Tw$ numbers. An all-reduce sends twice its tensor, so
 #   these are $8\,Tw$;
 # * ZeRO-3: the weights gathered twice, and the gradients reduced once: $3 \cdot 12 w^2 = 36\,w^2$.
 #
-# Both are equal at $T = 4.5\,w$. With fewer tokens, tensor parallelism sends less.
+# Both are equal at $T = 4.5\,w$, where ZeRO-3's ranks read $4.5\,w/n$ tokens each. With fewer
+# tokens in the group's step, tensor parallelism sends less.
 
 # %% [markdown]
 # But there is another difference. ZeRO-3 knows in advance which weights come next, so it can fetch
@@ -209,7 +210,7 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # `self.weight` has this rank's rows, and `self.first` is the number of the first one. A rank looks
 # up the tokens that it has, and takes zeros for all others. Then `self.leave(rows, self.group)`
 # adds up, once. Other ranks' tokens must not give this rank's weights a gradient. `tokens` stays as
-# it is.
+# it is. (A token outside the vocabulary is refused before your lines.)
 
 # %% [markdown]
 # For example, rank 0 has the rows of tokens 0 and 1, and rank 1 those of 2 and 3. For the tokens
@@ -237,6 +238,9 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 #   backward.
 
 # %% [markdown]
+# Before your lines, targets of -100 are left out, as `F.cross_entropy` does, and a target outside
+# the vocabulary is refused on every rank.
+#
 # For example, rank 0 has the logits [0, 1] and rank 1 has [3]. The target is token 1. The highest
 # logit is 3, so rank 0's sum is $e^{-3} + e^{-2}$, and rank 1's is 1. The loss is $\log(e^{-3} +
 # e^{-2} + 1) - (1 - 3) \approx 2.17$.

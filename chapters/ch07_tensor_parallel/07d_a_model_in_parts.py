@@ -57,7 +57,8 @@ lab("dropout_masks").plot_masks(drawn, title=f"Which hidden features {n} ranks k
 #
 # So Megatron-LM keeps two streams of random numbers on each rank. The lab's `OwnRandomness` does
 # the same. Within `with randomness:` all random numbers come from the rank's own stream. Afterwards
-# the common stream goes on as if nothing had been drawn.
+# the common stream goes on as if nothing had been drawn. (If there are several copies of the
+# model, each copy needs other numbers in both streams, because it has other samples: part 03.)
 
 # %% [markdown]
 # ### Exercise {{dropped_mlp}} · Debug dropout with tensor parallelism
@@ -151,7 +152,9 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # * All other parameters, and their gradients, are the same on every rank. They count once.
 # * A gradient that is None counts as zeros. A rank may have no gradient at all, and another rank
 #   may have one. The model may have no cut parameter, or no whole one.
-# * The result has the parameters' dtype. (`torch.zeros(())` alone is float32.)
+# * The check's gradients are float64, and `torch.zeros(())` alone is float32. In float16 the square
+#   of 300 would be infinite, so the solution squares in float32 at least: `sum_of_squares(x)` of
+#   the lab.
 # * Send one all-reduce of one number. The lab's `summed(x, group)` returns a sum over the ranks.
 #   Change no gradient.
 
@@ -235,6 +238,10 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # first one comes again: no backward needs the result of the second one, and PyTorch's `checkpoint`
 # stops before it. All ranks compute again at the same moment, so these sums meet. Accumulation
 # sends the same tensors in more messages, and each message has a header.
+#
+# With accumulation, what completes gradients (`sum_shared_gradients` of 07c, and 07e's sum of
+# partial gradients) is called **once per step**, after the last backward. It sums what is in
+# `.grad`, so a call after each backward would sum the earlier sums again.
 
 # %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.

@@ -110,8 +110,8 @@ check("{{reduce_scatter}}")
 # ### Exercise {{sum_partial_gradients}} · Sum partial gradients over ranks
 #
 # Write `sum_partial_gradients(model, group=None)` in
-# [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called after each backward, and
-# returns nothing.
+# [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called once per step, after the
+# last backward, and returns nothing.
 
 # %% [markdown]
 # * Parameters with the attribute `cut_dim`, which may be 0, are cut. Their gradients are complete.

@@ -72,7 +72,7 @@ shorter = predict("How much shorter overlap makes the backward of a column layer
 # %% tags=["nbval-ignore-output"]
 products, seconds = lab("async_products"), milliseconds / 1e3
 overlap = launch(products.backward_of, 384, seconds, world_size=2, device="cpu")
-took = {label: products.quickest(overlap, label) for label in ("waiting", "meanwhile")}
+took = {label: min(overlap[label].rounds) for label in ("waiting", "meanwhile")}
 print(*(f"{label}: {1e3 * t:.0f} ms" for label, t in took.items()), sep="; ")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -89,7 +89,7 @@ plot_timeline(overlap, ["waiting", "meanwhile", "product", "all_reduce"], below=
 #
 # And in the forward? A row layer's sum is needed at once: no product waits beside it. But with
 # sequence parallelism (07e) the forward begins with an all-gather of pieces, and then a product.
-# **A product of many rows is many products of some rows.** A rank has its own piece at once. So it
+# **You can multiply a tall matrix a few rows at a time.** A rank has its own piece at once. So it
 # multiplies that one while the next piece comes in. Then it multiplies the next one, and so on.
 # This is called **asynchronous tensor parallelism**.
 
@@ -108,16 +108,15 @@ print("both ways give the same product:", all(forward.values))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
-gather = {label: products.quickest(forward, label) for label in ("waiting", "meanwhile")}
-steps.compare(theory=4, measured=gather["meanwhile"] / seconds)
+steps.compare(theory=4, measured=min(forward["meanwhile"].rounds) / seconds)
 
 # %% tags=["nbval-ignore-output"]
 plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
               title="A gather and its product on 4 ranks: waiting, and meanwhile (emulated)")
 
 # %% [markdown]
-# The purple blocks are waits for a message. In “meanwhile” few are left, and they are short: most
-# messages travel behind a product.
+# The purple blocks are waits for a message. Where few are left in “meanwhile”, most messages travel
+# behind a product.
 
 # %% [markdown]
 # The way out of a region is cut in the same way: a reduce-scatter passes sums of pieces on, while
@@ -209,12 +208,12 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in speeds], {"tokens": list(speeds.v
           "tokens per second", title="Decoding a small model with tensor parallelism, on the CPU")
 
 # %% [markdown]
-# This model is far too small to gain, and the ranks share this computer's cores. A large model is
-# bound by memory: for each token, all weights are read once. $n$ GPUs together read them $n$ times
-# as fast, but for the sums. A model of 70 billion parameters in 2 bytes has 140 GB. An H100 SXM
-# reads 3.35 TB/s, says [NVIDIA's data sheet](https://www.nvidia.com/en-us/data-center/h100/). So
-# these are upper bounds for one text, calculated and not measured. (An H100 has 80 GB, so the model
-# does not fit on one. The first row is there for comparison alone.)
+# Do not expect a gain: the model is tiny, and the ranks share this computer's cores. A large model
+# is bound by memory: for each token, all weights are read once. $n$ GPUs together read them $n$
+# times as fast, but for the sums. A model of 70 billion parameters in 2 bytes has 140 GB. An H100
+# SXM reads 3.35 TB/s, says [NVIDIA's data sheet](https://www.nvidia.com/en-us/data-center/h100/).
+# So these are upper bounds for one text, calculated and not measured. (An H100 has 80 GB, so the
+# model does not fit on one. The first row is there for comparison alone.)
 
 # %%
 gpu_bytes, weights_70b = 3.35e12, 70e9 * 2

@@ -7,8 +7,8 @@
 # parallelism* cuts the batch as well, so that every rank has something to do.
 
 # %% [markdown]
-# ![Timelines of GPipe on four stages, simulated and on real ranks: both have the same order and
-# nearly the same idle time](../assets/covers/08_pipeline_parallel.png)
+# ![Timelines of GPipe on four stages, simulated and on real ranks: both have the same
+# order](../assets/covers/08_pipeline_parallel.png)
 #
 # *Measured in section 2: a schedule as it was simulated, and as four real ranks ran it (computing
 # is emulated). Numbers are micro-batches; "keeps" says how many of them a rank holds at most.*
@@ -208,7 +208,7 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 # $\frac{p-1}{m}$. With 4 stages and 8 micro-batches these are 27 % and 37.5 %. When a text gives a
 # number for a bubble, ask which of the two measures it uses.
 #
-# Measured values lie somewhat above the formulas. Messages take time, and a sleep lasts a little
+# Expect measured values somewhat above the formulas. Messages take time, and a sleep lasts a little
 # longer than was asked for. How much above differs from run to run.
 
 # %% [markdown]

@@ -109,15 +109,20 @@ check("{{stage}}")
 #    is a function: with `logits` it calls `f(i, logits)`.)
 
 # %% [markdown]
-# `receive(action)` returns the tensor that the action needs, once it has come. For `"F"` it comes
-# from the rank before, for `"B"` and `"I"` from the rank after. Ranks stand in a circle: after the
-# last one comes the first. The message has the shape of `self.inputs[i]`, which is (samples,
-# tokens), and one dimension more, `self.width`; its dtype is `self.dtype`. Receive with
+# `receive(action)` returns the tensor that the action needs, once it has arrived. For `"F"` it
+# comes from the rank before, for `"B"` and `"I"` from the rank after. Ranks stand in a circle:
+# after the last one comes the first. The message has the shape of `self.inputs[i]`, which is
+# (samples, tokens), and one dimension more, `self.width`; its dtype is `self.dtype`. Receive with
 # `dist.recv(…, group=self.line(action), group_src=…, tag=tag_of(action))`. If `self.ranks` is 1,
-# take the tensor out of the dictionary `self.own` instead, where it stands under `tag_of(action)`.
+# take the tensor out of the dictionary `self.own` instead, where it is under `tag_of(action)`.
 #
 # For example, `F2` on rank 1 of 3: it receives micro-batch 2 from rank 0, computes, and sends to
 # rank 2. `B2` on rank 1 receives from rank 2.
+
+# %% [markdown]
+# `send` refuses a tensor of another shape or dtype, such as a linear layer's output under
+# `torch.autocast`: two bfloat16 numbers would be read as one float32. A pipeline has an option
+# `dtype` for such messages.
 
 # %%
 check("{{pipeline}}")

@@ -88,12 +88,20 @@ less.compare(theory=100 * half / (m + half), measured=100 * runs["interleaved"][
 plot_schedule({name: measured for name, (_, measured) in runs.items()})
 
 # %% [markdown]
-# In theory the bubble is divided by $v$: over the ideal it is $\frac{1}{v}\,\frac{p-1}{m}$. Real
-# ranks gain less. They pause between actions, and now there are twice as many actions.
+# In theory the bubble is divided by $v$: over the ideal it is $\frac{1}{v}\,\frac{p-1}{m}$. Expect
+# real ranks to gain less, because they pause between actions, and now there are twice as many.
 #
 # It has two prices. Messages cross $vp - 1$ boundaries in place of $p - 1$. And a rank keeps more:
 # "11/2" in the picture means 11 micro-batches, each on one of the two chunks. That is as much as
 # 5.5 micro-batches on all layers of the rank. 1F1B keeps 4.
+
+# %% [markdown]
+# **In engines.** `interleaved` refuses a number of micro-batches that is no multiple of the ranks.
+# The report of [Llama 3](https://arxiv.org/abs/2407.21783), section 3.3.2, lifts this limit with
+# groups of any size, which run any number of micro-batches. If the whole batch is one group, all
+# forwards of a chunk precede those of the next one: this is **breadth-first**, in PyTorch
+# `ScheduleLoopedBFS`. Larger groups hide more of the messages, according to that report, which
+# looks for the best size in between.
 
 # %% [markdown]
 # ## 2 · A backward in two halves
@@ -133,7 +141,7 @@ print("W, gradient of the weights: ", (g.T @ x).tolist(), " needs g and x")
 check("{{later_weights}}")
 
 # %% [markdown]
-# Only linear layers are split here. What norms and embeddings compute stays in `I`.
+# Only plain linear layers are split here. What norms and embeddings compute stays in `I`.
 #
 # ## 3 · Beat 1F1B
 #
@@ -203,7 +211,8 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes
 # $p - 1$, and its work takes $3m$. So with one chunk on each rank, no step is shorter than $3m + p
-# - 1$, which is 27 for 4 ranks and 8 micro-batches. The shorter ones have two chunks.
+# - 1$, which is 27 for 4 ranks and 8 micro-batches. Only with more chunks, as in ZB-V, can it be
+# shorter.
 
 # %% [markdown]
 # **To read on.** Narayanan et al. 2021, [Efficient Large-Scale Language Model

@@ -18,6 +18,8 @@
 # {{takes}}
 
 # %% jupyter={"source_hidden": true}
+from statistics import median
+
 from pedagogy_lib import (
     Table, check_schedule, explore, lab, launch, plot_bars, plot_schedule, predict, progress,
     put_to_the_test, rounding, simulate,
@@ -103,12 +105,9 @@ print("rank 0:", *v_rows[0][:12], "…")
 idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
 
 # %%
-timelines = {}
-for name in ("ZB-V", "DualPipeV", "DualPipe"):
-    if zero_bubbles.can_run(name, p, m):  # DualPipe takes an even number of ranks
-        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
-        pace = zero_bubbles.seconds_of_chunks(rows)
-        timelines[name] = simulate(rows, pace, unit="forwards", stages=stages)
+timelines = {name: zero_bubbles.simulate_schedule(name, p, m)
+             for name in ("ZB-V", "DualPipeV", "DualPipe")
+             if zero_bubbles.can_run(name, p, m)}  # DualPipe takes an even number of ranks
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
@@ -138,8 +137,25 @@ plot_schedule(timelines)
 # DualPipe and DualPipeV pair a forward of one chunk with a backward of the other one. The two
 # belong to different micro-batches, so one can compute while the other's messages travel.
 # DeepSeek-V3 has experts on many machines (09e), and their messages take about as long as the
-# computation, says its report. The simulator runs a pair one after the other, and knows no such
-# messages. So this picture does not show what DualPipe is for.
+# computation, says its report. As in [DeepSeek's
+# code](https://github.com/deepseek-ai/DualPipe), a pair is one block here: it begins when the
+# inputs of both have arrived, and both results leave at its end. The simulator knows no messages
+# that take time, so a block takes $t_{F\&B} = t_F + t_B$, and the picture does not show what
+# DualPipe is for.
+
+# %% [markdown]
+# The README of that code gives DualPipe's bubble as $(p/2 - 1)(t_{F\&B} + t_B - 3 t_W)$, where $t_B
+# = t_I + t_W$. DualPipeV has $2p$ stages of half the length, so its bubble is $\frac{p - 1}{2}
+# (t_{F\&B} + t_B - 3 t_W)$. Blocks lengthen a bubble, because each one waits for two inputs. If a
+# pair ran one after the other, its first result would leave earlier:
+
+# %%
+for name, published in (("DualPipeV", p - 1), ("DualPipe", p - 2)):  # with F = I = W = 1
+    if name in timelines:
+        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
+        apart = simulate(rows, zero_bubbles.seconds_of_chunks(rows), stages=stages)
+        print(f"{name}: bubble {timelines[name].seconds - 3 * m:g}, published {published}; "
+              f"one after the other {apart.seconds - 3 * m:g}")
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
@@ -166,8 +182,9 @@ for name, rows in theirs.items():
 # %% [markdown]
 # ## 4 · On real ranks
 #
-# The machine of 08c runs all of these lists. First the question that matters most: are the
-# gradients those of one process, in float64? (DualPipe's after the sum over both copies.)
+# The machine of 08c runs all of these lists, with a pair as one block. First the question that
+# matters most: are the gradients those of one process, in float64? (DualPipe's after the sum over
+# both copies.)
 
 # %%
 names = list(judged)
@@ -212,20 +229,18 @@ Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W
           (real[name].further, ideal), (judged[name].further, 3 * m)))] for name in names])
 
 # %% [markdown]
-# The zero is gone. Attention's softmax has an `I`, and no weights. So `I` takes longer than `W`,
-# and a `W` is too short for the gap that it should fill. In longer samples attention is larger, and
-# so is the difference. The papers' code therefore measures F, I and W first, and searches an order
-# for them.
+# Where `I` takes longer than `W`, the zero is gone: a `W` is too short for the gap that it should
+# fill. A reason to expect this is attention's softmax, which has an `I`, and no weights. In longer
+# samples attention is larger, and so is the difference. The papers' code therefore measures F, I
+# and W first, and searches an order for them.
 #
 # Try it: choose the times of I and W, in forwards.
 
 # %%
 def draw_it(schedule, ranks, microbatches, input_half, weight_half):
-    rows, stages = zero_bubbles.rows_and_stages(schedule, ranks, microbatches)
     times = {"F": 1, "I": input_half, "W": weight_half, "B": input_half + weight_half}
-    pace = zero_bubbles.seconds_of_chunks(rows, times)
-    return plot_schedule({schedule: simulate(rows, pace, unit="forwards", stages=stages)},
-                         most_inches=2.8)
+    timeline = zero_bubbles.simulate_schedule(schedule, ranks, microbatches, times)
+    return plot_schedule({schedule: timeline}, most_inches=2.8)
 
 explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
         ranks=[4, 2, 6, 8], microbatches=[24, 48], input_half=[1.5, 1, 2],
@@ -261,19 +276,23 @@ idle_of = {name: (one.idle, runs[name][1].idle_share) for name, one in judged.it
 told = [f"{name} {one:.1%}, {other:.1%}" for name, (one, other) in idle_of.items()]
 of_gpipe = schedules.rows_of(schedules.gpipe, p, m)
 gpipe = simulate(of_gpipe, zero_bubbles.HALVES).idle_share
-on_ranks = lab("emulated_pipelines").emulate(of_gpipe, pace)[1].idle_share
 changes = abs(gpipe - idle_of["1F1B"][0]) > 1e-9
-others = idle_of["ZB-H1"][1] < 0.9 * on_ranks
+turns = {"ZB-H1": [], "GPipe": []}
+for _ in range(3):
+    turns["ZB-H1"].append(placed_pipelines.emulate_schedule("ZB-H1", p, m, pace)[1])
+    turns["GPipe"].append(lab("emulated_pipelines").emulate(of_gpipe, pace)[1])
+on_ranks = median(one.idle_share for one in turns["GPipe"])
+others = lab("emulated_pipelines").compare_idle(turns, "ZB-H1", "GPipe").word == "quicker"
 put_to_the_test(f"""
-- [C179] Which schedule one takes, GPipe or 1F1B, changes the size of the bubble | CS 229S,
-  “Pipeline Parallelism” |
-  {"right" if changes else "imprecise" if others else "not decided by this run"} | not between these
-  two, by the order of actions: simulated, GPipe idles for {gpipe:.1%} of the time, and 1F1B for
-  {idle_of["1F1B"][0]:.1%}. Measured, pauses come on top: {on_ranks:.1%} and
-  {idle_of["1F1B"][1]:.1%} (a run in this section; section 4, picture). Other schedules do change
-  it, simulated (section 3, table) and measured (section 4, picture; computing emulated):
-  {"; ".join(told[1:])} | measured: nothing in the order of actions; messages that take time change
-  each bubble in another way (part 08g, section 3)
+- [C179] Which micro-batches or layers are executed at each step, the schedule, will impact the size
+  of the bubble | CS 229S, “Pipeline Parallelism” |
+  {"right" if others else "not decided by this run"} | simulated (section 3, table) and measured
+  (section 4, picture; computing emulated): {"; ".join(told)}. GPipe, the other schedule that the
+  slide draws, {"differs from" if changes else "is like"} 1F1B by the order of actions: it idles for
+  {gpipe:.1%} of the time, simulated, and {on_ranks:.1%} on ranks (median of three runs in this
+  section, in turns with ZB-H1) |
+  measured: nothing in the order of actions; messages that take time change each bubble in another
+  way (part 08g, section 3)
 """)
 
 # %% [markdown]
@@ -295,7 +314,8 @@ put_to_the_test(f"""
 #   global norm is such a wait.
 # * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
 # * **DualPipe** sends micro-batches in from both ends. Its price is a second copy of the model.
-# * Real ranks pause between actions, and `I` takes longer than `W`: some of the bubble comes back.
+# * Real ranks pause between actions, and `I` may take longer than `W`: some of the bubble comes
+#   back.
 #
 # **Next**: {{next}}.
 

@@ -51,8 +51,8 @@ plot_bars(["embed.", *(f"block {i}" for i in range(8)), "logits"],
 print(f"the logits take {seconds[-1] / median(seconds[1:-1]):.2f} of a block")
 
 # %% [markdown]
-# Blocks take about equally long, both ends do not. Here the last layer is short, as there are only
-# 128 kinds of tokens. With a vocabulary of 128,000 it is long. In FLOPs for each token, a block
+# Blocks are alike, both ends are not. Here the last layer should be short, as there are only 128
+# kinds of tokens. With a vocabulary of 128,000 it is long. In FLOPs for each token, a block
 # takes about $24 h^2$ forward, and the logits $2 h v$, where $h$ is the width and $v$ the
 # vocabulary. For Llama-3-8B, $h$ = 4096 and $v$ = 128,256. How many blocks are as long as the
 # logits?
@@ -144,7 +144,8 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 #
 # * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
 #   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
-# * Cut the logits over several ranks with tensor parallelism (07c).
+# * Cut the logits over several ranks: with tensor parallelism (07c), or over all stages, as [Yeung
+#   et al. 2024](https://arxiv.org/abs/2411.05288) do.
 
 # %% [markdown]
 # ## 3 · Links
@@ -273,7 +274,11 @@ print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
 slowest = {way: max(pipeline_balance.work_of(weights, sizes)) for way, sizes in ways.items()}
 adds = all(idle["even"] > idle["equal stages"] for idle in idle_of.values())
 idle_real = {way: real.idle_share for way, (_, real) in balanced.items()}
-adds = adds and idle_real["even"] > idle_real["balanced"]
+turns = {way: [] for way in ways}
+for way in [*ways] * 3:
+    turns[way].append(pipeline_balance.emulate_rows(
+        rows, pipeline_balance.pace_of(weights, ways[way]), layers=ways[way])[1])
+adds = adds and lab("emulated_pipelines").compare_idle(turns, "even", "balanced").word == "slower"
 told_idle = "; ".join(f"{name} {idle['equal stages']:.1%} and {idle['even']:.1%}"
                       for name, idle in idle_of.items())
 surprises = f"""

@@ -156,14 +156,15 @@ pairs = {"each": ("each, late", "each, on time"),
 for name, (slow, quick) in pairs.items():
     for lr in rates:
         told = late_gradients.compare_losses(found, slow, quick, lr)
-        print(f"update for {name}, rate {lr:g}: late is {told}")
-    print("  being late:", late_gradients.verdict(found, slow, quick, rates))
+        print(f"update for {name}, rate {lr:g}: late is {told}:\n   ",
+              late_gradients.verdict(found, slow, quick, lr, p))
 
 # %% [markdown]
 # Read these lines before you believe a curve. Where late is higher with some seeds and lower with
-# others, so few seeds cannot tell. Where late is higher with all of them, the delay costs something
-# here. An update for $p$ micro-batches is larger, and a delay by one of *these* is a delay by $p$
-# micro-batches, on all ranks. (Part 03h has found the same for a parameter server: with old
+# others, so few seeds cannot tell. A late training is also behind, by up to $p$ micro-batches,
+# while the loss still falls. So the lines compare it with the other as it was $p$ micro-batches
+# earlier, too. An update for $p$ micro-batches is larger, and a delay by one of *these* is a delay
+# by $p$ micro-batches, on all ranks. (Part 03h has found the same for a parameter server: with old
 # gradients, only smaller learning rates work.) What holds for 50 micro-batches of a toy need not
 # hold for a long training.
 

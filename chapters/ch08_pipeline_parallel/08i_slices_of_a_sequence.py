@@ -176,8 +176,8 @@ check("{{back_through_both}}", back_through_both)
 check("{{sliced_stage}}")
 
 # %% [markdown]
-# One sample, in slices, through two stages, in float64. Are the loss and the gradients those of one
-# process that has the whole sample?
+# One sample, in slices, through two stages, in float64. Are the loss, and the sum of all squared
+# gradients of a stage, those of one process that has the whole sample?
 
 # %%
 text = lab("language_model").standard_library(100_000)
@@ -230,7 +230,8 @@ needs_causal = found["causal"][0] and not found["both ways"][0]
 put_to_the_test(f"""
 - [C182] A pipeline can work inside of a sequence, in slices of its tokens | CS 229S, “Pipeline
   Parallelism for LLMs” | {"right for causal models" if as_at_once and needs_causal else "wrong"} |
-  in 1, 3 and 8 slices loss and gradients are those of one process: {as_at_once} (section 3, table).
+  in 1, 3 and 8 slices the loss and the sums of squared gradients are those of one process:
+  {as_at_once} (section 3, table).
   Where tokens look both ways, the first slice gets what it would get at once:
   {found["both ways"][0]} (section 2, table) | measured: nothing in the result; whether it is faster
   depends on how well a GPU computes short slices
@@ -239,7 +240,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # **Source.** *CS 229S, lecture 8* (Stanford).
 #
-# **To read on.** Li et al., [TeraPipe](https://arxiv.org/abs/2102.07988), 2021.
+# **To read on.** Li et al., [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. Sun et al. 2024,
+# [Seq1F1B](https://arxiv.org/abs/2406.03488): 1F1B with slices.
 
 # %% [markdown]
 # ## What you have learnt

@@ -368,9 +368,10 @@ put_to_the_test(f"""
   (section 3, run) | measured: expected to be the same on GPUs, as sizes are compared before NCCL is
   used. Megatron-LM compares them, too, says its source
 - [C190] DP groups span everything | web page, “Incorrect World Size Calculation” |
-  {"wrong" if len(mine) < world_size else "right"} | the dp group of rank {shown} had the ranks
-  {mine} of {world_size}: those with the same stage and the same part (section 4, table) | measured:
-  nothing, since groups are lists of ranks. `DeviceMesh` makes the same ones (section 5)
+  {"imprecise" if len(mine) < world_size else "right"} | they may span all machines, not all ranks:
+  the dp group of rank {shown} had the ranks {mine} of {world_size}, those with the same stage and
+  the same part (section 4, table) | measured: nothing, since groups are lists of ranks.
+  `DeviceMesh` makes the same ones (section 5)
 """)
 
 # %% [markdown]

@@ -282,11 +282,11 @@ print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
 # With different masks, the ranks of a tp group compute with different activations. So their copies
 # of a norm get different gradients, and drift apart.
 #
-# Mend it. `seed_of_mask` gets the number of the step, the number of the sample in the whole batch,
-# and the number of the module whose output is masked: three whole numbers from 0 on, with at
-# most 1,000 steps, 1,000,000 samples and 1,000 modules. It returns a whole number from 0 to
-# $2^{63} - 1$. For equal arguments it is the same on every rank. If any of the three differs, the
-# seed differs.
+# Mend it. `seed_of_mask` gets the number of the step, of the sample in the whole batch, and of the
+# module whose output is masked: from 0 on, at most 1,000 steps, 1,000,000 samples, 1,000 modules.
+# It returns a whole number from 0 to $2^{63} - 1$, the same on every rank. If any of the three
+# differs, so does the mask, but for chance: torch's CPU generator takes only the lowest 32 bits of
+# a seed. Among the check's 25,000 masks, two pairs may be alike.
 
 # %%
 def seed_of_mask(step, sample, module):

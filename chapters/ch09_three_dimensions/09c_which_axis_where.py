@@ -26,8 +26,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Machines, Table, check, hint, lab, launch, plot_bars, plot_traffic, predict, progress,
-    put_to_the_test,
+    Machines, Table, check, compare_rounds, hint, lab, launch, plot_bars, plot_traffic, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -214,9 +214,12 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
 # %% [markdown]
 # Only the first axis decides here how many bytes leave a machine. Its length is the number of
 # machines, so its groups, and no others, are on two machines. With tp in front, most bytes leave a
-# machine, and the next layer waits for each of these calls. Two pictures of the same training
-# follow: the order that sends least, and the one that sends most. Shaded fields are machines. The
-# area of each square is what one rank sends to another one.
+# machine, and the next layer waits for each of these calls. Where the card alone needs only a small
+# part of the step, as it should with pp or dp in front, the order with fewest bytes need not be the
+# fastest one: compare the last two columns.
+#
+# Two pictures of the same training follow: the order that sends least, and the one that sends most.
+# Shaded fields are machines. The area of each square is what one rank sends to another one.
 
 # %% tags=["nbval-ignore-output"]
 best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
@@ -356,17 +359,18 @@ Table(["", "parameters"],
 # `--untie-embeddings-and-output-weights`, `--disable-bias-linear`, and rotary positions.
 #
 # Here is a mesh of the same lengths, 8 × 4 × 2, in three engines. The names are those of their
-# documentation in 2025; none was run here:
+# documentation in 2025; none was run here. (torchtitan gave up its TOML in February 2026: 10e.)
 #
 # | | Megatron-LM | torchtitan, `[parallelism]` | DeepSpeed |
 # |---|---|---|---|
 # | tp 8 | `--tensor-model-parallel-size 8` | `tensor_parallel_degree = 8` | `num_mp=8` |
 # | pp 4 | `--pipeline-model-parallel-size 4` | `pipeline_parallel_degree = 4` | `num_pp=4` |
-# | dp 2 | derived | `data_parallel_replicate_degree = 2` | `num_dp=2` |
+# | dp 2 | derived | `data_parallel_shard_degree = 2` | `num_dp=2` |
 #
 # The names in the last column are arguments of `PipeModelDataParallelTopology(…)`, which numbers
-# the ranks. It cuts no layer: layers that are cut along tp come from another library. In
-# torchtitan, `data_parallel_shard_degree` shards as FSDP does.
+# the ranks. It cuts no layer: layers that are cut along tp come from another library. torchtitan's
+# copies are sharded as by FSDP: beside tp or pp it refuses `data_parallel_replicate_degree` alone,
+# says its source.
 
 # %% [markdown]
 # Which order of axes do these engines have? DeepSpeed's topology has the axes pipe, data, model.
@@ -380,7 +384,7 @@ Table(["", "parameters"],
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # PyTorch's profiler beside steps with dp across machines, on cards of this rate and of a tenth.
 def profile_step(three_dimensions, quiet, on, text, width, context, samples):
-    """Of the shorter of two steps: its seconds on this rank, and of what is in it, by name."""
+    """Of each of two steps: its seconds on this rank, and of what is in it, by name."""
     model = three_dimensions.whole_model(width=width, context=context, layers=blocks, tied=False)
     mesh, found = three_dimensions.Mesh(on, three_dimensions.JOINT), []
     engine = three_dimensions.ThreeDimensions(model, mesh, 4, three_dimensions.adam)
@@ -392,21 +396,25 @@ def profile_step(three_dimensions, quiet, on, text, width, context, samples):
         with quiet(), torch.profiler.profile() as seen, torch.profiler.record_function("step"):
             engine.step(*batch)
         found.append({event.key: event.cpu_time_total / 1e6 for event in seen.key_averages()})
-    return min(found, key=lambda seconds: seconds["step"])
+    return found
 
 rates = [card_megabytes_per_second * 1e6, card_megabytes_per_second * 1e5]
 quiet = lab("collectives_measured").suppress_output
-fast, slow = (
-    launch(profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
-           world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
-    for rate in rates)
+profiles = {rate: [] for rate in rates}
+for rate in rates * 2:  # in turns
+    profiles[rate] += launch(
+        profile_step, three_dimensions, quiet, orders["dp pp tp"], text, width, context, samples,
+        world_size=8, machines=Machines.here(2, bytes_per_second=rate), device="cpu").values[0]
+fast, slow = (min(of_rate, key=lambda seconds: seconds["step"]) for of_rate in profiles.values())
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
 is_tp_worst = worst.split()[0] == "tp"
 talks = calls["tp"] > calls["pp"] > calls["dp"]
 dp = "average over dp"
-network = ("imprecise" if slow[dp] > 2 * fast[dp] else "not refuted") if machines else "not tested"
+of_dp = [[seconds[dp] for seconds in profiles[rate]] for rate in reversed(rates)]
+is_slower = machines and compare_rounds(*of_dp).low > 2
+network = ("imprecise" if is_slower else "not refuted") if machines else "not tested"
 surprises = f"""
 - [C192] TP communicates very often, PP less, DP rarely | web page, “Communication Hierarchy” |
   {"right" if talks else "not here"} | rank 0 of 2 × 2 × 2 made {calls["tp"]} calls along
@@ -419,10 +427,10 @@ surprises = f"""
 - [C191] The best interconnect for DP is a network of any bandwidth | web page, “Communication
   Hierarchy” | {network} | it works, at a price: over cards of {rates[1] / 1e6:g} MB/s the average
   took {slow[dp]:.2f} s of a step of {slow["step"]:.2f} s, over {rates[0] / 1e6:g} MB/s
-  {fast[dp]:.2f} of {fast["step"]:.2f} s (profiles in this section). With 70B
-  parameters on 8 × 4 × 2 GPUs, each sends {sent_large["dp"] / 1e9:.1f} GB in a step (calculated:
-  section 3, table) | measured: how much it costs. With overlap, as in DDP over NCCL, the backward
-  is expected to hide a part
+  {fast[dp]:.2f} of {fast["step"]:.2f} s (the shortest of four steps each, profiled in turns in this
+  section). With 70B parameters on 8 × 4 × 2 GPUs, each sends {sent_large["dp"] / 1e9:.1f} GB in a
+  step (calculated: section 3, table) | measured: how much it costs. With overlap, as in DDP over
+  NCCL, the backward is expected to hide a part
 """
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -430,12 +438,11 @@ sums = slow["gloo:all_reduce"] / slow["step"]
 products = sum(slow.get(name, 0) for name in ("aten::mm", "aten::addmm")) / slow["step"]
 put_to_the_test(surprises + f"""
 - [C201] Profile with Nsight Systems, to see whether computing or communication is the limit, before
-  adding parallelism | web page, “Best Practices” |
-  {"right" if sums > 10 * products else "not shown here"} | PyTorch's profiler tells, too: over
-  cards of {rates[1] / 1e6:g} MB/s, rank 0 spent {sums:.0%} of its step in all-reduces, waiting
-  included, and {products:.1%} in products of matrices (a profile in this section) | measured: the
-  tool. Over Gloo it was PyTorch's profiler; Nsight Systems was not run. What it shows of GPUs'
-  kernels is expected to answer the same question
+  adding parallelism | web page, “Best Practices” | not tested | it needs a GPU, and was not run.
+  PyTorch's profiler shows what a step waits for: over cards of {rates[1] / 1e6:g} MB/s, rank 0
+  spent {sums:.0%} of it in all-reduces, waiting included, and {products:.1%} in products of
+  matrices (a profile in this section) | documented: Nsight Systems shows a program's kernels on a
+  time line, says NVIDIA's documentation. Whether to look first is advice, which no run decided
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
   Llama 2 70B has {told} (section 4)
@@ -455,7 +462,8 @@ put_to_the_test(surprises + f"""
 # * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
 # * The groups of the **first axis** of the order cross machines. If this axis is shorter than the
 #   number of machines, the groups of the second one do, too. Do not put tp there. Between dp and
-#   pp, compare the bytes of a batch's activations with those of a rank's parameters.
+#   pp, compare the bytes of a batch's activations with those of a rank's parameters. Where both are
+#   few, time the step.
 # * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
 #
 # **Your exercises** stand in the cells above.

@@ -7,8 +7,8 @@
 # ranks.
 
 # %% [markdown]
-# ![Heat maps of the load of eight experts over 150 steps: without balancing two experts get nearly
-# everything, with a balancing loss or a bias all get about the
+# ![Heat maps of the load of eight experts over 150 steps: without balancing two experts get most of
+# the letters, with a balancing loss or a bias all get about the
 # same](../assets/covers/09d_experts.png)
 #
 # *Measured in section 3: which share of the letters each expert gets, in three trainings of one
@@ -198,9 +198,10 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 #
 # $$n \sum_e f_e \, p_e.$$
 #
-# It is 1 if all experts get the same, and near $n$ if one gets everything. (It can fall below 1:
-# choices and probabilities need not agree.) $f_e$ is counted, so it has no gradient. $p_e$ has one,
-# and it pushes hardest on the experts that have most.
+# It is 1 if all experts get the same, and near $n/k$ if every token chooses the same expert with
+# nearly all of its probability. (It can fall below 1: choices and probabilities need not agree.)
+# $f_e$ is counted, so it has no gradient. $p_e$ has one, and it pushes hardest on the experts that
+# have most.
 
 # %% [markdown]
 # ### Exercise {{balancing_loss}} · The balancing loss
@@ -273,12 +274,12 @@ Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean"
 
 # %% [markdown]
 # All numbers are of the last 20 steps. Both remedies spread the letters, on average. In each single
-# step some expert still gets more than its eighth. The bias needs some 50 steps until the picture
+# step some expert still gets more than its eighth. The bias needs many steps until the picture
 # shows it: it moves by 0.01 a step, and has to overtake the differences of the scores.
 #
-# The loss is about the same: in 150 steps, few good experts are enough for a model this small. So
-# balance does not help the *model* much here. It does help the *machines*: the busiest rank decides
-# how long a step takes. Part 09e measures that.
+# The losses have one seed each, and no weight was tuned: they do not say whether balance helps the
+# *model*. It does help the *machines*: the busiest rank decides how long a step takes. Part 09e
+# measures that.
 
 # %% [markdown]
 # **In engines.** DeepSeek-V3 adds its bias to sigmoids of the scores, moves it by 0.001 in most of
@@ -369,10 +370,10 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
          for (balance, factor), (lost, loss, _) in rows.items())])
 
 # %% [markdown]
-# Where letters are dropped, the loss is higher in these trainings: a dropped letter goes through no
-# MLP in this layer. Fewer letters are dropped than the loads of the training without a capacity
-# suggest. One reason: a dropped choice gives the router no gradient, so the router has less cause
-# to like the busiest expert even more.
+# A dropped letter goes through no MLP in this layer, so expect a higher loss where many are
+# dropped. (With one seed each, small differences say nothing.) Fewer letters are dropped than the
+# loads of the training without a capacity suggest. One reason: a dropped choice gives the router no
+# gradient, so the router has less cause to like the busiest expert even more.
 
 # %% [markdown]
 # With balancing, a capacity factor of 2 drops next to nothing. But it also reserves twice the room,

@@ -389,7 +389,8 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # %% [markdown]
 # With $T$ the bytes of one rank's queries, a rank sends, forward and backward:
 #
-# * in a ring $2(n-1)T$ forward, and $4(n-1)T + 2T$ backward;
+# * in a ring $2(n-1)T$ forward, and $4(n-1)T + 2T$ backward, in float32 (with 16 bits, our
+#   gradients of keys and values still travel in float32);
 # * by heads $8\,\frac{n-1}{n}\,T$: four swaps forward and four backward;
 # * with all keys $2(n-1)T$ forward, and as much backward in a reduce-scatter. Ours makes an
 #   all-reduce, which sends twice as much.
@@ -405,9 +406,9 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # **What speaks for a ring?** By heads, $n$ is at most the number of heads. If heads share keys, as
 # in most models today, $n$ is at most the number of heads of keys, unless keys are copied (as in
 # 07c). And tp takes its share of them first: with 8 heads of keys and tp 8, nothing is left. A ring
-# has no such limit, and its messages can travel while a block is computed (our ring waits). By
-# heads has another advantage: all ranks have as much to compute without a zigzag. Some engines
-# combine both: all-to-all inside a machine, a ring between machines.
+# has no such limit, and its messages can travel while a block is computed (our ring waits).
+# Splitting by heads has another advantage: it needs no zigzag, as all ranks compute equally much.
+# Some engines combine both: all-to-all inside a machine, a ring between machines.
 
 # %% tags=["nbval-ignore-output"]
 plot_bars([f"{context:,}" for context in contexts],
@@ -417,7 +418,7 @@ plot_bars([f"{context:,}" for context in contexts],
 
 # %% [markdown]
 # The ring computes only blocks that queries see. With all keys, every score is computed, and half
-# of them are thrown away. The longer the text, the more time that costs.
+# of them are thrown away. The longer the text, the more arithmetic that is.
 #
 # **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` lays places in a
 # zigzag. By default it gathers all keys. With `set_rotate_method("alltoall")` it passes them on. It
@@ -474,9 +475,10 @@ of_2, of_all = two["attention"].sent_bytes[0] / queries, sent["by heads"] / quer
 at_most_8 = abs(of_2 / 4 - 1) < 0.02 and abs(of_all / (8 * (ranks - 1) / ranks) - 1) < 0.02
 put_to_the_test(f"""
 - A ring needs memory for one block of keys at a time | Liu et al. 2023 |
-  {"half right" if peaks["ring"] == computed else "not here"} | at 2,048 places
-  {gain:.1f} times less than with all keys; but this lab's block stores its scores, so that memory
-  grows with the square of a piece. A fused kernel stores none (section 5)
+  {"right; ours also stores scores" if peaks["ring"] == computed else "not here"} | keys and values
+  as they say; at 2,048 places {gain:.1f} times less than with all keys. Their attention inside a
+  block is blockwise, too; this lab stores a block's scores, which grow with the square of a piece
+  (section 5)
 - By heads, bytes do not grow with the number of ranks | Jacobs et al. 2023 |
   {"right, up to a bound" if at_most_8 else "not here"}, for a piece of given length | it is
   8 (n - 1) / n times the queries of a piece; measured {of_2:.2f} with 2 ranks, {of_all:.2f} with

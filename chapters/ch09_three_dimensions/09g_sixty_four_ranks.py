@@ -421,7 +421,7 @@ strategies_said = f"""
   {"right" if best == "3D" else "wrong"} here | the most that one of 8 ranks held in a step (in
   brackets the most of activations): 3D {told_held["3D"]}, TP 8 {told_held["tp"]}, ZeRO 3
   {told_held["ZeRO 3"]}, PP 8 {told_held["pp"]} (runs in this section). On paper, one of 64 GPUs
-  keeps states of {on_64["3D: 4 × 4 × 4"]} with 3D, {on_64["ZeRO 3"]} with ZeRO 3 (section 2, table)
+  keeps states of {on_64["3D: 4 × 4 × 4"]} with 3D, {on_64["ZeRO 3"]} with ZeRO 3 (by formula)
   | measured: the order. Bytes are expected to be the same. On more GPUs than a machine has, TP
   alone is slow, and then 3D is expected to keep fewer activations than ZeRO 3
 - [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages
@@ -440,9 +440,10 @@ put_to_the_test(strategies_said + """
 - [C195] DeepSpeed and NeMo support 3D parallelism out of the box | web note, “2D & 3D Parallelism”
   | imprecise | NeMo's documentation combines all three. DeepSpeed's says that 3D needs non-trivial
   changes of a model's code, and that models like GPT have been ported; its “AutoTP Training” cuts
-  matrices without such changes, with ZeRO 0 to 2 | documented: nothing that a run on GPUs would
-  decide; it rests on NeMo's “Parallelisms”, and on DeepSpeed's “Training your large model with
-  DeepSpeed” and “Automatic Tensor Parallelism (Training)”
+  matrices without such changes, with ZeRO 0 to 2 (the source of 0.19.8 says: with 3, too) |
+  documented: nothing that a run on GPUs would decide; it rests on NeMo's “Parallelisms”, and on
+  DeepSpeed's “Training your large model with DeepSpeed” and “Automatic Tensor Parallelism
+  (Training)”
 - ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06d shows which units come
   and go, in which order
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute

@@ -2,8 +2,8 @@
 # # {{title}}
 #
 # **You have a model, 64 GPUs and a month. Which parallelism do you take?** There are thousands of
-# plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *model of
-# cost*: the FLOPs, the bytes and the seconds of a step, for any plan. Each term of it has the form
+# plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *cost
+# model*: the FLOPs, the bytes and the seconds of a step, for any plan. Each term of it has the form
 # that an earlier chapter has measured. Its constants for GPUs come from datasheets, or are assumed.
 
 # %% [markdown]
@@ -20,6 +20,7 @@
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
 from math import comb
+from textwrap import fill
 
 import numpy as np
 import torch
@@ -76,7 +77,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 #
 # The number of plans grows more slowly than the number of GPUs. What multiplies is another kind of
 # choice: stages of different length, or another sharding in each layer. Part
-# [10d](10d_small_alpa.ipynb) counts those. Nobody can run all plans of this table. A model of cost
+# [10d](10d_small_alpa.ipynb) counts those. Nobody can run all plans of this table. A cost model
 # computes them in seconds.
 
 # %% [markdown]
@@ -228,7 +229,7 @@ plot_against([intensity for intensity, _ in points],
 #
 # A plan that does not fit into memory cannot run. Chapters 05, 06, 07 and 08 have measured what
 # lies on a rank: states, activations, gathered parameters, and what is needed for sending. The
-# model of cost puts the formulas of these chapters together. Here are four plans for one model:
+# cost model puts the formulas of these chapters together. Here are four plans for one model:
 
 # %%
 _, gpu = planner.gpus_in(gpus)
@@ -297,7 +298,7 @@ check("{{largest_micro_batch}}", largest_micro_batch)
 # %% [markdown]
 # ### Exercise {{step_seconds}} · Step time from a cost model
 #
-# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
+# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a cost model.
 # One layer takes `layer` seconds for one micro-batch, forward and backward together.
 # The `layers` layers are shared out equally over `stages` stages; `microbatches` go through. The
 # pipeline fills with `stages - 1` forwards, and empties with as many backwards: together they take
@@ -327,14 +328,14 @@ check("{{step_seconds}}", step_seconds)
 # and chunks are tested only where their number is assumed (10c, section 6).
 
 # %%
-fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the model of cost",
+fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the cost model",
                      unit="%")
 
 # %%
 planned = planner.plan(model_name, gpus, batch)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction; as "theory" what large products are assumed to reach; and the model of cost.
+# Your prediction; as "theory" what large products are assumed to reach; and the cost model.
 best = planned.best(1)[0]
 fastest_of.compare(100 * gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
@@ -373,7 +374,8 @@ def mfu_if(reach):
 Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
 
 # %% [markdown]
-# So the MFU is only as good as this one assumption. The fastest plan is the same in all three rows.
+# So the MFU is only as good as this one assumption. The fastest plan is the same in all three rows,
+# because no row changes the term by which it wins.
 #
 # **On GPUs.** NVIDIA documents a recipe for this model on 64 H100,
 # `llama3_70b_pretrain_64gpu_h100_bf16_config` of [Megatron
@@ -382,20 +384,40 @@ Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5,
 
 # %% tags=["nbval-ignore-output"]
 of_llama = planner.plan("llama-3-70b", "64xH100", batch=512)
+first = of_llama.best(1)[0]
 recipe = best_of(of_llama, lambda p: (p.tp == 4) & (p.pp == 4) & (p.cp == 2))
-gap = recipe.seconds["total"] / of_llama.best(1)[0].seconds["total"] - 1
-print(f"the fastest plan with this mesh is {gap:.1%} slower than the fastest of all")
+without = best_of(of_llama, lambda p: p.cp == 1)
+
+def times_first(other, hidden=0.0):
+    """Return seconds as a multiple of the first plan's, if a share of tp's sums were hidden."""
+    one, of_first = (of.seconds["total"] - hidden * of.seconds["tp"] for of in (other, first))
+    return one / of_first
+
+print(f"the fastest plan of all: {planner.describe_plan(first.plan)}")
+print(f"the fastest with this mesh takes {times_first(recipe):.3f} times as long, "
+      f"the fastest without cp {times_first(without):.3f} times")
+print(f"sums along tp: {first.seconds['tp']:.1f} s in the first plan, {recipe.seconds['tp']:.1f} s "
+      f"with this mesh")
+print(f"if half of these were hidden: {times_first(recipe, 0.5):.3f} times")
+published = lab("published_runs")
+print(fill(f"The same engine: {published.describe_errors(planned.job.engine)}", 88))
 
 # %% [markdown]
-# The model of cost does not know that smaller pieces of a product run less efficiently. Part
-# [10c](10c_published_runs.ipynb) measures its errors on published runs, and the median error is
-# larger than this gap. So the recipe's mesh and the planner's are equal on paper. Where plans are
+# The last lines judge the engine by all runs that [10c](10c_published_runs.ipynb) predicts. The
+# median error is far larger than the gap to the recipe's mesh, so the two are equal on paper. They
+# differ most in the sums along tp, of which this model hides nothing. The recipe hides some of
+# them, because it sets `tp_comm_overlap_cfg`
+# ([source](https://github.com/NVIDIA-NeMo/Megatron-Bridge), `perf_recipes`). The last number tells
+# what hiding half of them in both plans would change. And no published run of this course has cp,
+# nor does the model know that smaller pieces of a product run less efficiently. Where plans are
 # that close, run the first three, and then choose.
 
 # %% [markdown]
 # ## 6 · The planner
 #
-# `plan(...)` computes all plans, keeps those that fit, and sorts them. In a terminal, the same is
+# `plan(...)` computes all plans with equal stages, without experts, and in 16 bits. It keeps those
+# that fit, and sorts them. Llama 3 405B's own plan, for one, is not among them (10c, section 6). In
+# a terminal, the same is
 # `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`.
 
 # %% tags=["nbval-ignore-output"]
@@ -521,7 +543,7 @@ check("{{most_users}}", most_users)
 servers = [(tp, serving.make_server(model_name, "H100", tp, users))
            for tp in (2, 4, 8) for users in (1, None)]
 Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in servers],
-      title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the model of cost")
+      title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the cost model")
 
 # %% [markdown]
 # With one user, most of a token's time is reading parameters. More GPUs read faster, but each token

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # {{title}}
 #
-# **Can you trust a plan that nobody has run?** Here a model of cost predicts the seconds and the
+# **Can you trust a plan that nobody has run?** Here a cost model predicts the seconds and the
 # memory of every plan for a small transformer on two machines with slow network cards. Then twelve
 # of the plans really run. Is the best one the best?
 
@@ -11,8 +11,8 @@
 #
 # *Predicted and measured in section 4: twelve plans, each a real training step on eight processes.*
 #
-# **After this part you can** measure the constants of a model of cost, predict what a plan takes,
-# and judge a model of cost by the choices that it makes.
+# **After this part you can** measure the constants of a cost model, predict what a plan takes,
+# and judge a cost model by the choices that it makes.
 #
 # {{takes}}
 
@@ -120,14 +120,13 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
              title="A message to the other machine, and the line through all")
 
 # %% [markdown]
-# So a card carries what it is limited to, and the model of cost takes the limit. (A latency below
+# So a card carries what it is limited to, and the cost model takes the limit. (A latency below
 # zero is no mistake: such a card lets the first bytes of a message through at once.)
 #
 # The other constants cannot be measured one by one: eight ranks compete for your cores. So sixteen
-# small plans run, in other settings than the setting of section 1. This takes about 40 seconds.
-# Then one fit finds the constants that explain all of their times together. There are many
-# constants for so few runs. So the fit also holds each constant near a first guess. A constant that
-# matters in no run stays at its guess.
+# small plans run, in other settings than the setting of section 1. Then one fit finds the constants
+# that explain all of their times together. There are many constants for so few runs. So the fit
+# also holds each constant near a first guess. A constant that matters in no run stays at its guess.
 
 # %% tags=["nbval-ignore-output"]
 half = len(calibration.CALIBRATING) // 2
@@ -150,7 +149,7 @@ Table(["constant", "before", "found here", ""],
 # %% [markdown]
 # ## 3 · Predicting
 #
-# Now the model of cost predicts all plans of section 1. None of them has run. The table shows the
+# Now the cost model predicts all plans of section 1. None of them has run. The table shows the
 # best one, the worst one that takes less than 3 s, and ten others, drawn by lot from all meshes and
 # stages of ZeRO.
 
@@ -179,7 +178,7 @@ peaks = {plan: nbytes for _, plan, _, nbytes in ran}
 print(f"{len(ran)} plans have run")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, that of the model of cost, and what was measured.
+# Your prediction, that of the cost model, and what was measured.
 best_and_worst = [told[plan][0] for plan in chosen]
 spread.compare(max(best_and_worst) / min(best_and_worst), max(took.values()) / min(took.values()),
                kind="forward")
@@ -202,9 +201,9 @@ Table(["plan", "predicted", "measured", "predicted", "measured"],
        for plan in sorted(took, key=took.get)], title="The fastest first")
 
 # %% [markdown]
-# The band in the picture is 15 % to either side. Memory is predicted more exactly than time: bytes
-# do not depend on who else uses the cores. Which plans are off, and why? Here are the predicted
-# seconds by cause, with a mark at what was measured:
+# The band in the picture is 15 % to either side. Expect memory to be predicted more exactly than
+# time: bytes do not depend on who else uses the cores. Which plans are off, and why? Here are the
+# predicted seconds by cause, with a mark at what was measured:
 
 # %% tags=["nbval-ignore-output"]
 timing, job = lab("cost_seconds"), setting.job(engine)
@@ -225,7 +224,7 @@ plot_causes(
 # %% [markdown]
 # ## 5 · Is it good enough?
 #
-# A model of cost need not be exact. It has to choose well. Two measures ask for that directly.
+# A cost model need not be exact. It has to choose well. Two measures ask for that directly.
 
 # %% [markdown]
 # ### Exercise {{regret}} · The regret of trusting predictions
@@ -274,7 +273,9 @@ of_seconds = {plan: seconds for plan, (seconds, _) in told.items()}
 lost = regret(of_seconds, took)
 ordered = share_in_order(list(of_seconds.values()), [took[plan] for plan in of_seconds])
 place = sorted(took, key=took.get).index(chosen[0]) + 1
-print(f"the plan that was predicted to be best: number {place} of {len(took)}")
+alike = sum(abs(seconds / took[chosen[0]] - 1) < 0.1 for seconds in took.values()) - 1
+print(f"predicted to be best: the plan that was number {place} of {len(took)};",
+      f"within a tenth of it: {alike}")
 if None not in (lost, ordered):  # once you have written both
     print(f"regret {lost:.1%}; {ordered:.0%} of all pairs in the right order")
 
@@ -288,7 +289,8 @@ if None not in (lost, ordered):  # once you have written both
 #
 # Do the constants hold elsewhere? Here are four ranks, devices of 2 · 10⁹ FLOPs a second, a
 # narrower model, a longer context, and cards of 40 MB/s. The constants stay as section 2 found
-# them.
+# them. (Three runs of the calibration have had a model of this shape, so that memory is tested on
+# what it was fitted to. Seconds are not, because the devices are other ones.)
 
 # %% tags=["nbval-ignore-output"]
 other = live.Setting(ranks=4, width=64, layers=4, context=128, samples=8, flops=2e9, card=40e6)
@@ -319,13 +321,16 @@ Table(
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Verdicts come from the runs above.
 ratio = max(took.values()) / min(took.values())
+in_order = sorted(took.values())
+second, last_but_one = in_order[1], in_order[-2]  # one odd run at either end decides nothing
 put_to_the_test(f"""
 - Trials of strategies are expensive | lecture slides | few are needed here |
   after {len(calibration.CALIBRATING)} small runs, {len(took)} other ones were predicted with a
   median error of {median(off):.0%} (sections 2 to 4), on this computer
 - The right combination of strategies is essential for efficient training | web page |
-  {"right" if ratio > 1.5 else "not here"} on two such machines | of {len(took)} plans below 3 s,
-  the slowest took {ratio:.1f} times as long as the fastest (section 4)
+  {"right" if last_but_one > 1.5 * second else "not here"} on two such machines | of {len(took)}
+  plans below 3 s, the slowest took {ratio:.1f} times as long as the fastest; without these two it
+  is {last_but_one / second:.1f} times (section 4)
 """)
 
 # %% [markdown]
@@ -337,7 +342,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * A model of cost has **constants** that belong to a computer and its software. The constants of a
+# * A cost model has **constants** that belong to a computer and its software. The constants of a
 #   link are measured alone. The others are found together, from a few small runs.
 # * What matters is not the error of one time, but the **choice**: the regret of the plan that is
 #   predicted to be best.

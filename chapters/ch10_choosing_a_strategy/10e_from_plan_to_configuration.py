@@ -40,7 +40,7 @@ looked_at = 40  # of the fastest plans
 # ## 1 · One plan, five engines
 #
 # The five engines are Megatron-LM, DeepSpeed, torchtitan, accelerate and nanotron. The planner of
-# this chapter finds the fastest plan that fits, by its model of cost. Here are its three fastest
+# this chapter finds the fastest plan that fits, by its cost model. Here are its three fastest
 # for a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
 # along dp, tp, pp and cp, the stage of ZeRO, the micro-batch, what is recomputed, chunks of a
 # stage, and whether sequence parallelism is used.
@@ -62,14 +62,15 @@ Table(planner.HEADS, [planner.row_of(choice) for choice in best[:3]])
 print(writers.megatron(best[0].plan, job).text)
 
 # %% [markdown]
-# Three things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
-# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more
-# than 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
+# Four things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
+# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. Along dp, nothing is hidden
+# without the two `--overlap-` options. And where tp or cp is more than 1, an environment variable
+# stands in front: Megatron-LM asks for it on GPUs up to the H100.
 #
 # You add what the plan and the shape do not know: data, the tokenizer, the learning rate, and the
-# base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine.
-# `$HEAD` is the name of the machine where all of them meet. Megatron-LM's default for dropout is
-# 0.1. Llama has no dropout, so the lab writes 0.
+# base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine;
+# `$HEAD` is the machine where all of them meet. Megatron-LM's dropout is 0.1 by default, and Llama
+# has none.
 
 # %% [markdown]
 # ### Exercise {{megatron_arguments}} · Translate a plan into Megatron options
@@ -108,7 +109,9 @@ check("{{megatron_arguments}}")
 
 # %% [markdown]
 # The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
-# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. nanotron's YAML has
+# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. And your program
+# has to load a model with a `tp_plan`, and to step inside `maybe_context_parallel`: without, all
+# ranks along tp or cp compute the same, and no error says so. nanotron's YAML has
 # its default `rope_theta`, 10,000, where Llama 3 has 500,000.
 #
 # If an engine cannot express a plan, the lab refuses, and tells the first reason that it finds.
@@ -180,7 +183,9 @@ Table(["refused", "plans"], reasons.most_common(8))
 #
 # The *train batch* is the number of samples in a step. The *micro-batch* is how many samples go
 # through the model at a time on one rank. *Accumulation steps* are how many micro-batches each copy
-# goes through in a step. There are dp copies: ranks along tp and pp are no copies.
+# goes through in a step. There are dp copies: ranks along pp are no copies. But with `autotp_size`,
+# DeepSpeed 0.19.8 counts the ranks along tp, too, although they get the same samples. So the lab
+# writes tp times the batch.
 
 # %% [markdown]
 # ### Exercise {{complete_batch}} · Complete DeepSpeed's batch settings
@@ -413,7 +418,7 @@ for recompute in ("full", "none"):
 # %% [markdown]
 # accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` its
 # launcher ignores an unknown name. With `checkpoiting`, the ranks would recompute nothing, and by
-# the model of cost the plan no longer fits. With `fsdp_versoin`, the ranks are told FSDP 1.
+# the cost model the plan no longer fits. With `fsdp_versoin`, the ranks are told FSDP 1.
 # `Accelerator` then raises a `ValueError`, says its source: `parallelism_config` needs FSDP 2.
 #
 # What do other engines do with an unknown option? Megatron-LM's `argparse` refuses it, and so does
@@ -501,7 +506,8 @@ put_to_the_test(f"""
   since bash refuses the line before any GPU is used. That dp is derived says Megatron-LM's source
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
   {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by PyTorch's
-  documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4)
+  documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4),
+  which gathers once for each micro-batch, where the cost model counts one gather in a step
 - FSDP(module), with one call for a whole model | lecture |
   {"costs memory" if more > 2 else "right"} | measured with FSDP2: the largest all-gather of one
   unit has {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
@@ -513,7 +519,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # **What was run, and what was compared.** The program for FSDP2 ran here. DeepSpeed's parser and
 # accelerate's launcher read the files here, if they are installed. Megatron-LM's parser and its
-# checks, of core_v0.19.0, accepted six lines of the lab when this part was written; it does not
+# checks, of core_v0.19.0, accepted eight lines of the lab when this part was written; it does not
 # come with the course. The options of torchtitan and nanotron were compared with their source.
 # No engine but FSDP2 has trained anything here.
 
@@ -530,7 +536,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **An engine limits the plans**: most engines can express only some of the fastest plans.
-# * **Train batch = micro-batch × accumulation steps × copies.** Ranks along tp are no copies.
+# * **Train batch = micro-batch × accumulation steps × copies.** What counts as a copy, the engine
+#   decides.
 # * In Megatron-LM, **dp is what is left**, and ZeRO 1 is an option of its own.
 # * With FSDP2, **blocks first, then the model, then the optimizer**.
 # * **An engine may ignore a misspelt option.** Print what it has understood.

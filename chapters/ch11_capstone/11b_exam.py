@@ -57,10 +57,10 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # The learning rate grows in the first 10 steps.
 
 # %% [markdown]
-# Each launch below trains anew, in a few seconds. In the last step, which the timeline shows,
-# computing and the link between the copies are emulated: they take a fixed time. All else is as
-# fast as your computer. All runs have the same seeds. So on your computer, all runs without a fault
-# have the same losses, digit for digit.
+# Each launch below trains anew. In the last step, which the timeline shows, computing and the link
+# between the copies are emulated: they take a fixed time. All else is as fast as your computer. All
+# runs have the same seeds. So on your computer, all runs without a fault have the same losses,
+# digit for digit.
 #
 # `show` prints a sheet. All sheets have the same form.
 

@@ -18,6 +18,9 @@ REVIEWED = [
     (r".", r"of (groups_along|expert_parameters)$", r"^\w+, \w+ = ",
      "two names for what two functions give"),
     # Labs and notebooks
+    (r"labs/gradient_accumulation\.py", r"average_gradients$|backward_tokens$", r".",
+     "no gradient counts as zeros, and tokens are counted: the statements say both, asked is what "
+     "the ranks do with them"),
     (r"notebooks/03d_", r"03d_not_each_time\.py", r".",
      "the program with its bug, as it was published: asked is what is wrong with it"),
     (r"labs/cost_seconds\.py|labs/collectives_measured\.py|reports/machine\.py|"
@@ -60,7 +63,7 @@ REVIEWED = [
      "the loss, which the text states: asked is its gradient"),
     (r"notebooks/09f_", r"of visible$", r"tril", "the mask of one process, which the text shows"),
     (r"labs/uneven_stages\.py", r"of models_sent$", r".", "a mean"),
-    (r"labs/capstone_state\.py", r"checkpoints\.py is_whole", r"LIST",
+    (r"labs/(capstone_state|checkpoints)\.py", r"checkpoints\.py is_whole", r"LIST",
      "a checkpoint's list is read, as beside the exercise: asked is what makes one whole"),
     # Checks
     (r"ch02_.*/misconceptions", r"chunk_to_send", r"\(rank - root\) % n",

@@ -84,7 +84,7 @@ def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture
     write_bytes(axes, ends)
     draw_outlines(axes, predicted, run.world_size, outline)
     expected = sum(predicted.get(kind, 0) for kind in KINDS)
-    bytes_along(axes, max(*ends, expected), "live tensors at the fullest moment ({})")
+    bytes_along(axes, max(*ends, expected), "live tensors at the peak ({})")
     finish(axes, title)
     told = "; ".join(f"rank {rank}: {breakdown(peak)}" for rank, peak in enumerate(block.at_peak))
     more = f"; {outline} {breakdown(predicted)}" if predicted else ""

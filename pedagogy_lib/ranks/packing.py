@@ -45,6 +45,8 @@ class Pickler(cloudpickle.Pickler):
             return reduce_tensor(value)
         if value is OF_CPP_CLASSES:  # the metaclass of a learner's class, such as a store
             return type, (torch._C.Future,)
+        if value is torch._C._functions:  # needed by once_differentiable; no import finds it
+            return getattr, (torch._C, "_functions")
         return super().reducer_override(value)
 
 

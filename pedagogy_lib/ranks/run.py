@@ -14,7 +14,7 @@ SHOWN_LABELS = 50
 
 
 class Block:
-    """One measured label; its attributes are lists indexed by rank, except the last four.
+    """One measured label; its attributes are lists indexed by rank, except the last five.
 
     seconds                      time inside the block, summed over all uses of the label
     sent_bytes, received_bytes   bytes on the wire, likewise
@@ -29,6 +29,7 @@ class Block:
     links                        one text for all ranks: how they were slowed down, or ""
     cards                        what the network card of each machine carried; without machines, []
     groups                       the names of the process groups that were used
+    rounds                       seconds of each use of the label, of the slowest rank in each
     """
 
     def __init__(self, label, wire, uses, machines=None):
@@ -48,6 +49,10 @@ class Block:
             card_of(ranks, uses, machines.all_cards)
             for ranks in (machines.ranks_of_each(len(uses)) if machines else ())
         ]
+
+    @property
+    def rounds(self) -> list[float]:
+        return [max(end - start for start, end in each) for each in zip(*filter(None, self.spans))]
 
     @property
     def groups(self) -> list[str]:

@@ -9,11 +9,11 @@ from functools import partial
 
 import torch
 import torch.distributed as dist
-from cost_model import FULL, Plan
+from cost_model import FULL, SELECTIVE, Plan
 from language_model import draw_batch, standard_library
 from long_contexts import split_context, zigzag
 from memory import recompute_modules
-from meshes import Mesh
+from meshes import Mesh, refuse_ignored
 from pipeline_parallel import Pipeline, even_sizes, my_stages, parameters_of, sum_tied
 from schedules import one_f_one_b
 from tensor_parallel import parallelize, split_cross_entropy, whole
@@ -22,6 +22,7 @@ from three_dimensions import (
     adam,
     average_over_copies,
     ends_of,
+    share_of_copy,
     train,
     whole_model,
 )
@@ -70,6 +71,8 @@ class AnyPlan:
     def __init__(self, model, plan: Plan, make_optimizer, way="ring"):
         if plan.zero > 1 and plan.pp > 1:
             raise ValueError("ZeRO 2 and 3 reduce in each backward: with a pipeline take ZeRO 1")
+        if plan.chunks > 1 or plan.recompute == SELECTIVE:
+            raise ValueError("it trains with one chunk a stage, and recomputes layers or nothing")
         self.plan, self.mesh = plan, mesh_of(plan)
         context, width = model.places.weight.shape
         vocabulary = len(model.letters.weight)
@@ -97,12 +100,19 @@ class AnyPlan:
             self.tied = [at_end[k] for k in at_end if k == self.mesh.at["pp"]]
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank.
+
+        Raises  ValueError if the copies would get unequal shares, or if some targets are -100 where
+                there are several shares
+        """
+        refuse_ignored(targets, self.plan.dp * self.plan.cp)
+        self.zero_grad()
         parts = [self.in_parts(batch) for batch in (inputs, targets)]
         actions = list(one_f_one_b(self.pipeline.rank, self.pipeline.ranks, len(parts[0])))
         loss = self.pipeline.step(actions, *parts)
         for weight in self.tied:
-            sum_tied(weight, self.ends)
+            if weight.requires_grad:
+                sum_tied(weight, self.ends)
         if self.zero is not None:
             self.zero.step()
         else:
@@ -111,9 +121,13 @@ class AnyPlan:
             self.optimizer.zero_grad()
         return self.mean_of(loss)
 
+    def zero_grad(self):
+        """Forget the gradients, which a step that raised has left behind."""
+        (self.optimizer if self.zero is None else self.zero).zero_grad()
+
     def in_parts(self, batch) -> list[Tensor]:
         """Return this rank's micro-batches: the samples of its copy, at the places of its piece."""
-        share = batch.chunk(self.plan.dp)[self.mesh.at["dp"]][:, self.places[self.mesh.at["cp"]]]
+        share = share_of_copy(batch, self.mesh)[:, self.places[self.mesh.at["cp"]]]
         return list(share.split(self.plan.micro_batch))
 
     def mean_of(self, loss) -> float:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from checkpoints import UNFINISHED, finish, newest_whole, note_of, serialize_state, write_whole
-from finding_out import flip_a_bit, wrong_by_recomputing
+from finding_out import Disputed, flip_a_bit, wrong_by_recomputing
 from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import (
@@ -219,8 +219,11 @@ def keep_going(training, crew, folder, steps) -> None:
 
         wrong = None
         if n >= 3:
-            with talking():
-                wrong = wrong_by_recomputing(gradients_of)
+            try:
+                with talking():
+                    wrong = wrong_by_recomputing(gradients_of)
+            except Disputed as error:  # somebody was wrong once: take the step again
+                raise Lost(str(error)) from None
         if wrong == rank:
             os.kill(os.getpid(), signal.SIGKILL)
         if wrong is not None:

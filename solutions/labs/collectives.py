@@ -1,6 +1,8 @@
 # Built from chapters/ch02_collectives/labs/collectives.py by `make build`.
 """Collectives that are written with nothing but messages from rank to rank.
 
+They work in place, on numbers: pass a parameter as `p.data`, or call them under `torch.no_grad()`.
+
 torchrun --nproc-per-node 4 labs/collectives.py
 """
 
@@ -220,6 +222,8 @@ def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> 
     Cost    2(n-1) messages per bucket instead of per tensor
     """
     need_contiguous(*tensors)
+    if len({x.dtype for x in tensors}) > 1:
+        raise ValueError("the tensors have several dtypes: sum those of one dtype in a call")
     ### BEGIN SOLUTION
     buckets, filled = [], 0
     for x in tensors:

@@ -31,20 +31,24 @@ def deliver(ways, file_bytes: int, bytes_per_second: float, latency_seconds: flo
                 raise ValueError(f"{way.__name__}: rank {dist.get_rank()} has not got the file")
 
 
-def deliver_in_pieces(chain, counts, file_bytes: int, bytes_per_second: float) -> list[float]:
-    """Time `chain(x, pieces)` in seconds for each number of pieces, as the best of three rounds."""
+def deliver_in_pieces(
+    chain, counts, file_bytes: int, bytes_per_second: float, rounds=3
+) -> list[list[float]]:
+    """Time `chain(x, pieces)` on this rank; return its seconds in each round, for each count.
+
+    counts  numbers of pieces
+    """
     from pedagogy_lib import throttle
 
-    took, x = [], torch.zeros(file_bytes, dtype=torch.uint8)
+    x = torch.zeros(file_bytes, dtype=torch.uint8)
+    took = [[0.0] * len(counts) for _ in range(rounds)]
     with throttle(bytes_per_second):
-        for pieces in counts:
-            rounds = []
-            for _ in range(3):
+        for seconds in took:
+            for k, pieces in enumerate(counts):
                 dist.barrier()
                 began = time.perf_counter()
                 chain(x, pieces)
-                rounds.append(time.perf_counter() - began)
-            took.append(min(rounds))
+                seconds[k] = time.perf_counter() - began
     return took
 
 

@@ -180,7 +180,7 @@ def is_equal(features, found) -> bool:
 
 
 def table_of(found) -> tuple[list, list]:
-    """Return a table's heads and rows, for the stages in which two features equal one process.
+    """Return heads and rows of a table: the stages in which two features equal one process.
 
     found  {(stage, features): gap}, the largest of all ranks
     """

@@ -213,8 +213,9 @@ def layer_activation_bytes(job: Job, plan: Plan):
     """Return the bytes that a layer keeps of one micro-batch until its backward.
 
     Source  arXiv 2205.05198: s b h (34 + 5 a s / h). Of the 34, 8 are attention's, 16 the MLP's,
-            whose width is 4 h, and 10 are not cut by tp alone. These are a GPT's: Llama keeps more
-            of its MLP and less of the rest, with about the same sum
+            whose width is 4 h, and 10 are not cut by tp alone. These are a GPT's. A gated MLP keeps
+            four tensors of its width in place of two, so for Llama the sum is too small, unless its
+            kernels are fused
     """
     shape, engine, tokens = job.shape, job.engine, job.tokens(plan)
     whole = np.where(plan.sequence, plan.tp, 1)

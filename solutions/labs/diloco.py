@@ -71,15 +71,16 @@ class Worker(Training):
     def train_alone(self, rank):
         if self.has_gone == self.steps:
             return
-        chance = torch.Generator().manual_seed(1000 * self.steps + rank)
         self.model.train()
-        for _ in range(self.INNER):
-            chosen = torch.randint(len(self.labels), (self.SAMPLES,), generator=chance)
-            loss = F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen])
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            time.sleep(self.compute_seconds)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1000 * self.steps + rank)  # for samples and dropout, on each rank
+            for _ in range(self.INNER):
+                chosen = torch.randint(len(self.labels), (self.SAMPLES,))
+                self.optimizer.zero_grad()
+                loss = F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen])
+                loss.backward()
+                self.optimizer.step()
+                time.sleep(self.compute_seconds)
         self.has_gone = self.steps
 
     def weights(self) -> Tensor:

@@ -9,7 +9,6 @@ DataParallel, all weights travel together, and so do all gradients.
 
 import math
 from collections import Counter
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -204,20 +203,11 @@ def both(batch, width, rounds=15):
             data_parallel_step(model, optimizer, batch, len(batch[1]))
 
 
-def times_ddp(run, first=3) -> tuple[float, float, float]:
-    """Return the low, median and high ratio of an emulated step to the DDP step before it.
+def compare_with_ddp(run, first=3):
+    """Compare each emulated step with the DDP step before it; the first rounds are left out."""
+    from pedagogy_lib import compare_rounds
 
-    The first rounds are left out. All rounds but the lowest and the highest lie from low to high.
-    """
-    seconds = [[end - begin for begin, end in run[way].spans[0][first:]]
-               for way in ("DataParallel", "DDP")]  # fmt: skip
-    ratios = sorted(emulated / ddp for emulated, ddp in zip(*seconds, strict=True))
-    return ratios[1], median(ratios), ratios[-2]
-
-
-def format_range(times) -> str:
-    low, middle, high = times
-    return f"{middle:.1f} ({low:.1f} to {high:.1f})"
+    return compare_rounds(*(run[way].rounds[first:] for way in ("DataParallel", "DDP")))
 
 
 def copies_sent(run, weights) -> dict[str, list[float]]:
@@ -231,7 +221,7 @@ def rows_beside_ddp(python, slower, sent, emulation) -> list[list[str]]:
     """Return four rows of a web note on both ways, each next to the observation made here.
 
     python  result of cores_used for python_work
-    slower  {width of the model: result of times_ddp}
+    slower  {width of the model: result of compare_with_ddp}
     sent    result of copies_sent; emulation is the run of five batches
     """
     anew = copies_of_exchanges(emulation)[EXCHANGES[1]][0]
@@ -245,7 +235,7 @@ def rows_beside_ddp(python, slower, sent, emulation) -> list[list[str]]:
          f"sent in a step by ranks 0 and 1, in copies: {copies['DataParallel']}; "
          f"DDP {copies['DDP']}"],
         ["performance", "“better for smaller models”", "“more efficient”",
-         f"small model: the exchanges take {format_range(slower[min(slower)])} times DDP's step"],
+         f"small model: the exchanges take {slower[min(slower)]} as DDP's step"],
     ]  # fmt: skip
 
 

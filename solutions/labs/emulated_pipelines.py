@@ -23,6 +23,25 @@ def emulate(rows, pace=PACE, link_seconds=0.0):
     return simulate(rows, pace, link_seconds), timeline_of(run, rows)
 
 
+def take_turns(ways, rounds=3) -> dict[str, list]:
+    """Return {name: [the timelines measured on real ranks]} of several ways that take turns.
+
+    ways  {name: arguments of `emulate`}
+    """
+    found = {name: [] for name in ways}
+    for name in [*ways] * rounds:
+        found[name].append(emulate(*ways[name])[1])
+    return found
+
+
+def compare_idle(turns, name, other):
+    """Compare the idle shares of two ways of `take_turns`, as if they were times."""
+    from pedagogy_lib import compare_rounds
+
+    shares = ([max(one.idle_share, 1e-6) for one in turns[way]] for way in (name, other))
+    return compare_rounds(*shares)
+
+
 CHOICES = {  # of the controls; the first one is the default
     "schedule": ["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
     "stages": [4, 1, 2, 3, 6, 8, 16],

@@ -59,7 +59,8 @@ class TorchRemoteExperts(nn.Module):
         mine = slice(dist.get_rank(group), None)
         up, down = (x.detach().chunk(self.ranks)[mine][0].clone() for x in experts.parameters())
         self.experts = GroupedExperts(*up.shape[1:], len(up))
-        self.experts.up, self.experts.down = nn.Parameter(up), nn.Parameter(down)
+        self.experts.up = nn.Parameter(up, requires_grad=experts.up.requires_grad)
+        self.experts.down = nn.Parameter(down, requires_grad=experts.down.requires_grad)
 
     def forward(self, rows, counts):
         came = torch.empty_like(counts)

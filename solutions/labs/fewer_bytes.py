@@ -190,23 +190,21 @@ def one_exchange(way, data):
         training.step()
 
 
-def seconds_of_step(data, blocks=4) -> dict[str, float]:
-    """Return {way: seconds of a step}: the mean of ALONE steps, in the fastest of some such blocks.
+def seconds_of_step(data, blocks=5) -> dict[str, list[float]]:
+    """Return {way: seconds of a step, as the mean of ALONE steps, in each of some such blocks}.
 
-    The first ALONE steps of each way do not count. Other programs can only make a block slower.
+    The ways take turns, and the first block of each does not count.
     """
-    found = {}
-    for way in WAYS:
-        training, times = Training(way, data), []
-        for _ in range(1 + blocks):
-            dist.barrier()
-            began = now()
-            for _ in range(ALONE):
-                training.step()
-            dist.barrier()
-            times.append((now() - began) / ALONE)
-        found[way] = min(times[1:])
-    return found
+    trainings = {way: Training(way, data) for way in WAYS}
+    found = {way: [] for way in WAYS}
+    for way in [*WAYS] * (1 + blocks):
+        dist.barrier()
+        began = now()
+        for _ in range(ALONE):
+            trainings[way].step()
+        dist.barrier()
+        found[way].append((now() - began) / ALONE)
+    return {way: times[1:] for way, times in found.items()}
 
 
 # ---- The program ----------------------------------------------------------------------------

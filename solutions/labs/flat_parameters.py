@@ -6,6 +6,7 @@ torchrun --nproc-per-node 2 labs/flat_parameters.py
 
 import warnings
 from collections import Counter
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -161,7 +162,8 @@ def compare_weight_decay(how, text, steps=5) -> float:
     alone.load_state_dict(model.state_dict())
     net = shard(model, how)
     both = [(net, share_of_rank), (alone, lambda batch: batch)]
-    optimizers = [torch.optim.AdamW(make_param_groups(m), lr=0.01, eps=1e-4) for m, _ in both]
+    adam = partial(torch.optim.AdamW, lr=0.01, eps=1e-4)  # eps: rounding noise makes no full steps
+    optimizers = [adam(make_param_groups(m)) for m, _ in both]
     for step in range(steps):
         batch = draw_batch(text, 2 * dist.get_world_size(), step)
         for (m, share), optimizer in zip(both, optimizers):

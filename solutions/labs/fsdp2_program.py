@@ -37,6 +37,8 @@ fully_shard(model, **how)  # the root stays: the backward begins with it
 optimizer = make_optimizer(model.parameters())
 
 def step(inputs, targets):
+    if len(inputs) != {batch} or (targets == -100).any():  # all parts count the same
+        raise ValueError("a step takes {batch} samples, and no target is ignored")
     copy, number = mesh["dp"].get_local_rank(), {parts}
     mine = [x.chunk({dp})[copy].split({micro_batch}) for x in (inputs, targets)]
     for x, y in zip(*mine):
@@ -73,7 +75,7 @@ def fsdp2(plan: Plan, batch, param_dtype="torch.bfloat16", reduce_dtype="torch.f
     parts += [RECOMPUTED] * (plan.recompute == FULL)
     parts.append(SHARDED.format(
         param_dtype=param_dtype, reduce_dtype=reduce_dtype, released=plan.zero == 3, dp=plan.dp,
-        micro_batch=plan.micro_batch, parts=batch // (plan.dp * plan.micro_batch),
+        batch=batch, micro_batch=plan.micro_batch, parts=batch // (plan.dp * plan.micro_batch),
         backward=BACKWARD_OF_TP if is_cut else BACKWARD,
     ))  # fmt: skip
     return "".join(parts)

@@ -15,9 +15,12 @@ import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
 from torch import nn
+from torch.distributed.checkpoint.state_dict import set_model_state_dict
 from train_fsdp2 import (
+    FROM_RANK_0,
     Training,
     alone,
+    fill,
     make_model,
     options_of,
     shard,
@@ -84,6 +87,38 @@ def different_starts(seeds_differ) -> float:
     torch.manual_seed(0)
     pairs = zip(model.parameters(), make_model(options).parameters())
     return max(relative_gap(p.full_tensor().detach(), q.detach()) for p, q in pairs)
+
+
+class RotaryLayer(nn.Module):
+    """A layer with a table of angles, as RoPE has one; no state dict has it."""
+
+    def __init__(self, width=8, context=16):
+        super().__init__()
+        self.linear = nn.Linear(width, width)
+        angles = torch.outer(torch.arange(context), 100.0 ** -torch.linspace(0, 1, width))
+        self.register_buffer("table", angles.cos(), persistent=False)
+
+    def forward(self, x):
+        return self.linear(x) * self.table[: x.shape[-2]]
+
+
+def table_after_start(with_buffers) -> bool:
+    """Return whether the table is right on this rank after a start from shapes.
+
+    with_buffers  as labs/train_fsdp2.py; else weights alone get values
+    """
+    from torch.distributed.fsdp import fully_shard
+
+    with torch.device("meta"):
+        model = RotaryLayer()
+    fully_shard(model, mesh=mesh_of_all()).to_empty(device=torch.get_default_device())
+    if with_buffers:
+        fill(model, RotaryLayer)
+    else:
+        whole = RotaryLayer() if dist.get_rank() == 0 else None
+        weights = whole.state_dict() if whole else {}
+        set_model_state_dict(model, weights, options=FROM_RANK_0)
+    return torch.equal(model.table, RotaryLayer().table)
 
 
 # ---- A step: gathers and bytes ------------------------------------------------------------------
@@ -223,7 +258,7 @@ def main():
     words = ["--precision", "float64", "--recompute"]
     weights = launch(run_training, text, words, world_size=2).values[0][1]
     wanted = launch(train_one_process, text, words, world_size=1).values[0]
-    print(f"2 ranks equal one process: {largest_gap(weights, wanted) < 1e-12}")
+    print(f"2 ranks equal one process: {largest_gap(weights, wanted) < 1e-10}")
     for way in ("FSDP2", "DDP, float32", "DDP, bfloat16"):
         run = launch(measure_precision, way, text, world_size=2)
         print(f"{way}: {bytes_for_each(run):.2f} bytes for each parameter")

@@ -76,9 +76,9 @@ def average_losses(found, lr, window=10) -> dict:
     }
 
 
-def ends(found, name, lr, last=20) -> list[float]:
-    """Return the mean loss over the last micro-batches, for each seed."""
-    return [mean(losses[-last:]) for losses in found[name][lr]]
+def ends(found, name, lr, last=20, before=0) -> list[float]:
+    """Return the mean loss over the last micro-batches, or some before the end, for each seed."""
+    return [mean(losses[len(losses) - before - last :][:last]) for losses in found[name][lr]]
 
 
 def rows(found, rates) -> list[list[str]]:
@@ -97,18 +97,19 @@ def compare_losses(found, name, other, lr) -> str:
     return f"{median(gaps):+.2f}, higher with {higher} of {len(gaps)} seeds"
 
 
-def verdict(found, name, other, rates) -> str:
-    """Say whether a way's loss ends higher than another's, over all rates and seeds."""
-    gaps = [
-        a - b
-        for lr in rates
-        for a, b in zip(ends(found, name, lr), ends(found, other, lr))
-    ]  # fmt: skip
-    if all(gap > 0 for gap in gaps):
-        return "it costs something, at each rate and with each seed"
-    if all(gap < 0 for gap in gaps):
-        return "it costs nothing here"
-    return "higher with some seeds, lower with others: so few cannot tell"
+def verdict(found, name, other, lr, behind) -> str:
+    """Say whether a way's loss ends higher than another's, seed by seed.
+
+    behind  by how many micro-batches its updates come later. Where the losses still fall, this
+            alone makes it higher. So it is also compared with the other's losses before that many
+    """
+    late, now = ends(found, name, lr), ends(found, other, lr)
+    then = ends(found, other, lr, before=behind)
+    if all(a > max(b, c) for a, b, c in zip(late, now, then)):
+        return "more than being behind explains"
+    if all(a > b for a, b in zip(late, now)):
+        return "no more than being behind explains"
+    return "so few cannot tell"
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -279,13 +279,13 @@ def graph_of(layers, n, job, entry, leave, allowed=ANY):
         edges[u, v] = [[resharding_seconds(nbytes, n, a.after, b.before, link)
                         for b in operators[v]] for a in operators[u]]  # fmt: skip
 
-    for layer, part in ((one, part) for one in layers for part in one.parts):
+    every = [(layer, part) for layer in layers for part in layer.parts]
+    for number, (layer, part) in enumerate(every, 1):  # one layer may be there several times
         start = len(operators) - 1
         for k, each in enumerate(part):
             operators.append(ways_of(each, n, job, allowed))
             edge(start + k, start + k + 1, each.inputs)
-        is_last = layer is layers[-1] and part is layer.parts[-1]
-        operators.append([Way(x, x, x) for x in ([leave] if is_last else LAYOUTS)])
+        operators.append([Way(x, x, x) for x in ([leave] if number == len(every) else LAYOUTS)])
         edge(start + len(part), start + len(part) + 1, part[-1].outputs)
         if layer.is_residual:
             edge(start, start + len(part) + 1, part[0].inputs)

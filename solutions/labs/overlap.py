@@ -125,21 +125,16 @@ def forwards_of_steps(sizes, travel) -> list[float]:
     from pedagogy_lib import launch
 
     run = launch(steps_with_buckets, sizes, travel, world_size=2, device="cpu")
-    return [quickest(run, str(size)) / SECONDS for size in sizes]
-
-
-def quickest(run, label) -> float:
-    """Return the seconds of the fastest round; in each round, the slowest rank counts."""
-    rounds = zip(*run[label].spans)
-    return min(max(end - begin for begin, end in spans) for spans in rounds)
+    return [min(run[str(size)].rounds) / SECONDS for size in sizes]
 
 
 # ---- PyTorch's DDP --------------------------------------------------------------------------
 
 
-def when_buckets_leave(text, iterations=4) -> list[float]:
-    """Return when PyTorch's DDP sends each bucket, as a share of the time of the backward."""
+def when_buckets_leave(text, rounds=9) -> list[list[float]]:
+    """Return when PyTorch's DDP sends each bucket: shares of the backward's time in each round."""
     ddp, times = DistributedDataParallel(Transformer(), bucket_cap_mb=0.1), []
+    shares = []
 
     def note_time(state, bucket):
         times.append(time.perf_counter())
@@ -148,13 +143,14 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 
     ddp.register_comm_hook(None, note_time)
     inputs, targets = draw_batch(text, 16, 0)
-    for _ in range(iterations):  # from the second one on, buckets follow the order of the backward
+    for _ in range(3 + rounds):  # from the second one on, buckets follow the backward's order
         loss = mean_loss(ddp(inputs), targets)
         times[:] = [time.perf_counter()]
         loss.backward()
-    began, *left = times
-    seconds = time.perf_counter() - began
-    return [(moment - began) / seconds for moment in left]
+        began, *left = times
+        seconds = time.perf_counter() - began
+        shares.append([(moment - began) / seconds for moment in left])
+    return [list(of_bucket) for of_bucket in zip(*shares[3:])]
 
 
 # ---- A film of a step -----------------------------------------------------------------------
@@ -186,7 +182,7 @@ def main():
         return
     run = launch(two_steps, world_size=2, device="cpu")
     for label in ("afterwards", "meanwhile"):
-        print(f"communication {label}: {1e3 * quickest(run, label):.0f} ms a step")
+        print(f"communication {label}: {1e3 * max(run[label].seconds):.0f} ms a step")
 
 
 if __name__ == "__main__":

@@ -224,29 +224,35 @@ def names_that_run() -> dict[str, list[str]]:
     return {whose: [name for name in of if runs_here(whose, name)] for whose, of in names.items()}
 
 
-def time_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
-    """Return {whose: seconds of a step}, emulating F, I and W with `half` seconds each.
+def time_steps(name, text, microbatches, half=0.040, rounds=1) -> dict[str, list[float]]:
+    """Return {whose: seconds of each step}, emulating F, I and W with `half` seconds each.
 
-    It is not a number for an engine that does not run here.
+    The engines take turns. The seconds of one that does not run here are not numbers.
     """
     from pedagogy_lib import SlowLayer
 
-    (inputs, targets), seconds = draw_batch(text, microbatches, 0, 8), {}
+    (inputs, targets), engines = draw_batch(text, microbatches, 0, 8), {}
     for whose in ("ours", "PyTorch's"):
         if not runs_here(whose, name):
-            seconds[whose] = math.nan
             continue
         model = small_model(whose, name, width=16, heads=2, context=8)
-        engine = ready(whose, name, model, microbatches)
+        engine = engines[whose] = ready(whose, name, model, microbatches)
         engine.step(inputs, targets)  # to warm up; PyTorch's ranks exchange the shapes
         for piece in engine.pieces:  # one, or two that take half as long
             pause = half / len(engine.pieces)
             piece.append(SlowLayer(pause, pause, pause, getattr(piece, "later", None)))
+    seconds = {whose: [] if whose in engines else [math.nan] for whose in ("ours", "PyTorch's")}
+    for whose in [*engines] * rounds:
         dist.barrier()
         began = now()
-        engine.step(inputs, targets)
-        seconds[whose] = now() - began
+        engines[whose].step(inputs, targets)
+        seconds[whose].append(now() - began)
     return seconds
+
+
+def slowest_rank(of_ranks, whose) -> list[float]:
+    """Return the seconds of the slowest rank in each round of `time_steps`."""
+    return [max(of_round) for of_round in zip(*(of_rank[whose] for of_rank in of_ranks))]
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -20,13 +20,14 @@ from composed_pipelines import (
 )
 from language_model import draw_batch, mean_loss, standard_library
 from pipeline_parallel import even_sizes, layers_of, pieces_of
+from tensor_parallel import parallelize, split_cross_entropy
 from torch import nn
 from zero import whole
 
 # ---- The same step in one process -----------------------------------------------------------
 
 
-def backward_alone(model, plan, inputs, targets, replicas, stages):
+def backward_alone(model, plan, inputs, targets, replicas, stages, step=0):
     """Compute the gradients of one process, with dropout as the stages have drawn it."""
     layers = layers_of(model)
     pieces = pieces_of(layers, even_sizes(len(layers), stages))
@@ -36,13 +37,13 @@ def backward_alone(model, plan, inputs, targets, replicas, stages):
         for i, (x, wanted) in enumerate(parts):
             share = wanted.numel() / targets.numel()
             for stage, piece in enumerate(pieces):
-                torch.manual_seed(seed_of(replica, stage, i))
+                torch.manual_seed(seed_of(step, replica, stage, i))
                 x = piece(x)
             (share * mean_loss(x, wanted)).backward()
 
 
-def step_alone(model, optimizer, plan, inputs, targets, replicas, stages):
-    backward_alone(model, plan, inputs, targets, replicas, stages)
+def step_alone(model, optimizer, plan, inputs, targets, *which):
+    backward_alone(model, plan, inputs, targets, *which)
     if plan.norm:
         nn.utils.clip_grad_norm_(model.parameters(), plan.norm)
     optimizer.step()
@@ -60,7 +61,7 @@ def gap(plan, groups=None, kind=None, steps=2, samples=8) -> float:
     for number in range(steps):
         batch = draw_batch(text, samples, number, 8)
         engine.step(*batch)
-        step_alone(alone, optimizer, plan, *batch, engine.replicas, stages)
+        step_alone(alone, optimizer, plan, *batch, engine.replicas, stages, number)
     with contextlib.ExitStack() as all_whole:
         for zero in engine.zeros:
             all_whole.enter_context(whole(zero))  # ZeRO stage 3 shards them
@@ -169,14 +170,17 @@ def gradients_kept(run, zero, m, rank=0) -> float:
 
 
 def measure_against_zero(counts, width=64, blocks=4):
-    """Measure a step of 2 stages, and one of 2 replicas under ZeRO stage 3, on each of 2 ranks.
+    """Measure a step of 2 stages, of 2 replicas under ZeRO stage 3, and of matrices cut in 2.
 
-    counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16", …
+    counts  numbers of samples, of 8 tokens each. Labels are "pipeline, 16", "ZeRO 3, 16",
+            "tensor parallel, 16", …
+
+    Under ZeRO stage 3 a step has one micro-batch, because it gathers the weights for each anew.
     """
     from pedagogy_lib import measure
 
     text = standard_library(20_000)
-    plans = {"pipeline": Plan(ranks=2), "ZeRO 3": Plan(ranks=1, zero=3)}
+    plans = {"pipeline": Plan(ranks=2), "ZeRO 3": Plan(ranks=1, zero=3, microbatches=1)}
     for name, plan in plans.items():
         groups = groups_of(plan.ranks)
         for count in counts:
@@ -184,6 +188,11 @@ def measure_against_zero(counts, width=64, blocks=4):
             batch = draw_batch(text, count, 0, 8)
             with measure(f"{name}, {count}", memory=False):
                 engine.step(*batch)
+    for count in counts:
+        model = parallelize(make_model(plan, width, blocks))
+        inputs, targets = draw_batch(text, count, 0, 8)
+        with measure(f"tensor parallel, {count}", memory=False):
+            split_cross_entropy(model(inputs), targets).backward()
 
 
 # ---- Mistakes to look at --------------------------------------------------------------------

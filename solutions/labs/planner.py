@@ -15,6 +15,7 @@ from model_shapes import gpu_named, model_named
 
 FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
+TOKENS = 4e6  # per step, about
 CHUNKS = 1, 2, 4, 5, 8, 10
 
 # ---- All plans ------------------------------------------------------------------------------
@@ -27,7 +28,7 @@ def divisors(n) -> list[int]:
 def all_plans(job: Job, gpus: int) -> Plan:
     """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
 
-    Micro-batches are powers of 2; chunks are those of CHUNKS.
+    Micro-batches are powers of 2; chunks are those of CHUNKS. All stages are equal.
 
     Returns  one plan of arrays
     """
@@ -58,10 +59,14 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     shape = job.shape
     reasons = {
         "tp does not divide the heads": shape.heads % plan.tp != 0,
-        "tp is larger than the number of heads of keys":
-            plan.tp > np.where(shape.kv_heads, shape.kv_heads, shape.heads),
-        "there are more stages than layers": plan.pp * plan.chunks > shape.layers,
-        "stages do not divide the layers": shape.layers % (plan.pp * plan.chunks) != 0,
+        "tp does not divide the heads of keys": (shape.kv_heads or shape.heads) % plan.tp != 0,
+        "tp does not divide the MLP's width": shape.mlp % plan.tp != 0,
+        "tp does not divide the tokens of a sequence, or of its part along cp":
+            plan.sequence & (shape.context % (plan.cp * plan.tp) != 0),
+        "there are more stages, or chunks of them, than layers":
+            plan.pp * plan.chunks > shape.layers,
+        "stages do not divide the layers, and this planner makes equal ones only":
+            shape.layers % (plan.pp * plan.chunks) != 0,
         "dp times the micro-batch does not divide the batch":
             job.batch % (plan.dp * plan.micro_batch) != 0,
         "cp does not divide the context into zigzags": shape.context % (2 * plan.cp) != 0,
@@ -175,20 +180,22 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
 
     model    a name of labs/model_shapes.py, or a Shape
     gpus     how many of which kind
-    batch    samples per step; by default about four million tokens
+    batch    samples per step; by default about four million tokens, which the GPUs can share
+    context  tokens of a sample; a table of positions that is shorter grows with it
     Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} is a number of 1 or more, not {number}")
     shape = model_named(model) if isinstance(model, str) else model
-    shape = replace(shape, context=context) if context else shape
+    if context:
+        positions = max(shape.positions, context) if shape.positions else 0
+        shape = replace(shape, context=context, positions=positions)
     count, gpu = gpus_in(gpus)
-    batch = batch or max(1, 2 ** round(np.log2(4e6 / shape.context)))
+    batch = batch or nearest_batch(TOKENS / shape.context, count)
     planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)
     if not len(planned.possible.dp):
-        told = planned.count_rejections().most_common(1)[0][0]
-        raise ValueError(f"no plan is possible on {count} GPUs; most often, {told}")
+        raise ValueError(none_possible(planned))
     if not planned.fits.any():
         raise ValueError(too_large(planned))
     return planned
@@ -200,6 +207,22 @@ def gpus_in(text) -> tuple[int, object]:
     if not x or not number.isdigit() or int(number) < 1:
         raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
     return int(number), gpu_named(kind)
+
+
+def nearest_batch(samples, gpus) -> int:
+    """Return a number near `samples` that GPUs can share: their odd factor times a power of 2."""
+    odd = gpus // (gpus & -gpus)
+    return odd * 2 ** max(0, round(np.log2(samples / odd)))
+
+
+def none_possible(planned: PlanSearch) -> str:
+    """Describe why no plan is possible: the batch, if another one has plans, or the main reason."""
+    job = planned.job
+    told = f"no plan is possible on {planned.gpus} GPUs"
+    other = nearest_batch(job.batch, planned.gpus)
+    if len(PlanSearch(replace(job, batch=other), planned.gpus).possible.dp):
+        return f"{told} with {job.batch} samples in a step; with {other} samples there are plans"
+    return f"{told}; most often, {planned.count_rejections().most_common(1)[0][0]}"
 
 
 def too_large(planned: PlanSearch) -> str:
@@ -223,7 +246,7 @@ def too_large(planned: PlanSearch) -> str:
 def describe_plan(plan: Plan, micro_batch=False) -> str:
     """Describe a plan, as in "dp 4 tp 2, ZeRO 3, recomputed"; its micro-batch, if asked for."""
     sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
-    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
+    more = [f"{plan.chunks} chunks"] * (plan.chunks > 1) + [f"ZeRO {plan.zero}"] * (plan.zero > 0)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
     again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from configurations import SHARDED, Configuration
-from cost_model import FULL, NONE, Job, Plan
+from cost_model import FULL, NONE, SELECTIVE, Job, Plan
 from engine_options import options_of
 from model_shapes import gpu_named, model_named
 from more_configurations import WRITERS
@@ -29,11 +29,25 @@ def whole_share(total, parts, what) -> int:
 def plan_of(configuration: Configuration) -> Plan:
     """Read the plan from a configuration, by the documented meaning of its options.
 
-    Raises  ValueError if its numbers contradict each other
+    Raises  ValueError if its numbers contradict each other, or if it has what no Plan can say
     """
     found = options_of(configuration.engine, configuration.text)
+    if beyond := [name for name in BEYOND_PLANS if found.get(name, 1) not in (1, "1")]:
+        raise ValueError(f"no Plan can say what {', '.join(beyond)} does")
     plan = BACK[configuration.engine](found, configuration.program)
     return replace(plan, sequence=True) if plan.tp == 1 else plan
+
+
+BEYOND_PLANS = (
+    "--expert-model-parallel-size",
+    "--num-experts",
+    "--decoder-first-pipeline-num-layers",
+    "--decoder-last-pipeline-num-layers",
+    "--pipeline-model-parallel-layout",
+    "--num-distributed-optimizer-instances",
+    "parallelism.expert_parallel_degree",
+    "zero_optimization.zero_hpz_partition_size",
+)
 
 
 def read_megatron(found, program) -> Plan:
@@ -47,7 +61,9 @@ def read_megatron(found, program) -> Plan:
     micro_batch = number("micro-batch-size")
     whole_share(number("global-batch-size"), dp * micro_batch, "samples")
     layers = whole_share(number("num-layers"), pp, "layers")
-    of_chunk = int(found.get("--num-layers-per-virtual-pipeline-stage", layers))
+    chunks = number("num-virtual-stages-per-pipeline-rank")
+    of_chunk = whole_share(layers, chunks, "layers")
+    of_chunk = int(found.get("--num-layers-per-virtual-pipeline-stage", of_chunk))
     whole_share(layers, of_chunk, "layers")
     zero = int("--use-distributed-optimizer" in found)
     if "--use-megatron-fsdp" in found:
@@ -60,10 +76,10 @@ def read_megatron(found, program) -> Plan:
 
 def read_deepspeed(found, program) -> Plan:
     micro_batch = found["train_micro_batch_size_per_gpu"]
-    parts = micro_batch * found["gradient_accumulation_steps"]
-    dp = whole_share(found["train_batch_size"], parts, "samples")
-    recompute = FULL if "activation_checkpoint_interval" in program else NONE
     tp, pp = found.get("tensor_parallel.autotp_size", 1), program.get("num_stages", 1)
+    parts = micro_batch * found["gradient_accumulation_steps"] * tp
+    dp = whole_share(found["train_batch_size"], parts, "samples")
+    recompute = FULL if set(program) - {"num_stages", "partition_method"} else NONE
     zero = found["zero_optimization.stage"]
     return Plan(dp, tp, pp, 1, zero, micro_batch, recompute, sequence=False)
 
@@ -71,7 +87,14 @@ def read_deepspeed(found, program) -> Plan:
 def read_torchtitan(found, program) -> Plan:
     at = lambda name, otherwise=1: found.get(f"parallelism.{name}", otherwise)  # noqa: E731
     pp, shard = at("pipeline_parallel_degree"), at("data_parallel_shard_degree")
-    dp = at("data_parallel_replicate_degree") * shard
+    copies, mode = at("data_parallel_replicate_degree"), found["activation_checkpoint.mode"]
+    if copies > 1 and shard > 1:
+        raise ValueError(
+            f"no Plan can say HSDP: sharded over {shard} ranks, and copied {copies} times"
+        )
+    if mode == SELECTIVE:
+        raise ValueError("torchtitan's selective recomputation is not that of a Plan")
+    dp = copies * shard
     is_kept = at("fsdp_reshard_after_forward") == "never"
     cp = at("context_parallel_degree")
     zero = 0 if shard * cp == 1 else 2 if is_kept else 3
@@ -82,7 +105,7 @@ def read_torchtitan(found, program) -> Plan:
         layers = model_named(f"llama-3-{found['model.flavor']}").layers
         chunks = whole_share(whole_share(layers, pp, "layers"), of_chunk, "layers")
     return Plan(dp, at("tensor_parallel_degree"), pp, cp, zero, micro_batch,
-                found["activation_checkpoint.mode"], chunks)  # fmt: skip
+                mode, chunks)  # fmt: skip
 
 
 def read_accelerate(found, program) -> Plan:

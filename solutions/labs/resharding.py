@@ -16,7 +16,13 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision
 from simple_ddp import share_of_rank
 from zero import STAGES, whole
-from zero_on_disk import collect_optimizer_state, make_state, show_shards
+from zero_on_disk import (
+    collect_optimizer_state,
+    get_unsharded,
+    make_state,
+    need_all_ranks,
+    show_shards,
+)
 
 # ---- Which part is where --------------------------------------------------------------------
 
@@ -62,9 +68,16 @@ def shards_of(engine) -> dict[str, torch.Tensor]:
 
 
 def save_parts(engine, folder) -> None:
-    """Write one file: this rank's part of each flat tensor, without padding."""
+    """Write one file: this rank's part of each flat tensor, without padding.
+
+    Rank 0 also writes frozen parameters and buffers. The folder is a new one, which all ranks can
+    read. What belongs to no parameter, such as the factor of a LossScaler, is not saved.
+
+    Raises  ValueError if the engine shards over a group of some ranks only
+    """
+    need_all_ranks(engine)
     units = list(engine.units.values())
-    parts = {}
+    parts = get_unsharded(engine) if dist.get_rank() == 0 else {}
     for name, x in shards_of(engine).items():
         unit = units[int(name.split(".")[0])]
         length, each = sum(unit.sizes), unit.shard.numel()
@@ -73,11 +86,29 @@ def save_parts(engine, folder) -> None:
     torch.save(parts, Path(folder, f"rank {dist.get_rank()} of {dist.get_world_size()}.pt"))
 
 
+def paths_of_ranks(folder) -> list[Path]:
+    """Return the files of a checkpoint, "rank 0 of 2.pt" and so on, in the order of the ranks."""
+    found = sorted(path.name for path in Path(folder).glob("rank *.pt"))
+    ranks = found[0].removesuffix(".pt").split()[-1] if found else "0"
+    names = [f"rank {rank} of {ranks}.pt" for rank in range(int(ranks))]
+    if not found or sorted(names) != found:
+        raise ValueError(
+            f"{folder} needs one file of each rank, all of one checkpoint, but it has "
+            f"{', '.join(found) or 'none'}: save each checkpoint in a new folder"
+        )
+    return [Path(folder, name) for name in names]
+
+
 @torch.no_grad()
 def load_parts(engine, folder) -> int:
-    """Read this rank's new part of everything; return how many bytes of tensors it has read."""
+    """Read this rank's new part of everything; return how many bytes of tensors it has read.
+
+    Raises  ValueError if the folder has not exactly the files of one world of ranks, or if the
+            engine shards over a group of some ranks only
+    """
+    need_all_ranks(engine)
     make_state(engine)
-    paths = sorted(Path(folder).glob("rank *.pt"), key=lambda path: int(path.name.split()[1]))
+    paths = paths_of_ranks(folder)
     files = [torch.load(path, map_location="cpu", mmap=True) for path in paths]
     units, read = list(engine.units.values()), 0
     for name, x in shards_of(engine).items():
@@ -85,6 +116,9 @@ def load_parts(engine, folder) -> int:
         target = x[: len(new)] if x.dim() else x  # without padding
         target.copy_(new)
         read += new.nbytes
+    for name, x in get_unsharded(engine).items():
+        x.copy_(files[0][name])
+        read += x.nbytes
     show_shards(engine)
     return read
 

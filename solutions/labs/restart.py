@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from checkpoints import newest_whole, save, shift_by
+from checkpoints import find_newest, newest_whole, save, shift_by
 from gradient_accumulation import digits
 from torch import Tensor, nn
 
@@ -49,7 +50,8 @@ def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]
     gradients_of  takes the number of a micro-batch and computes, in this process, the gradients of
                   its mean loss: a list of tensors. All micro-batches are equally large
     parameters    a list of tensors, which stay as they are; the gradients, and the list returned,
-                  have their shapes, dtypes and devices, in this order
+                  have their shapes, dtypes and devices, in this order. They are summed in these
+                  dtypes, and divided at the end: in 16 bits, a sum may overflow, or stop to grow
     Cost          an all-reduce of each gradient, once
     """
     ### BEGIN SOLUTION
@@ -129,39 +131,70 @@ class Training:
 # ---- The program of each rank, in each of its lives -----------------------------------------
 
 
-def train(folder, steps, every, data=None, before_step=lambda training: None, began=None):
+class LeaveNotice:
+    """The notice that this process has to leave soon: SIGTERM, which ends it no more.
+
+    Schedulers send it before they take a machine away, and torchrun passes it on to its ranks.
+    """
+
+    def __init__(self):
+        self.has_come = False
+        signal.signal(signal.SIGTERM, self.note)
+
+    def note(self, *_):
+        self.has_come = True
+
+    def is_for_any(self, group) -> bool:
+        """Return whether any rank has the notice, which does not reach all in the same step."""
+        has_come = torch.tensor([int(self.has_come)])
+        dist.all_reduce(has_come, dist.ReduceOp.MAX, group)
+        return has_come.item() > 0
+
+
+def train(
+    folder, steps, every, data=None, before_step=lambda training: None, began=None, notice=None
+):
     """Train up to so many steps from the newest whole checkpoint; torchrun starts it again.
 
     every        steps between two checkpoints
     before_step  called with the training before each step
     began        when the process began, if it is known: seconds of time.time()
+    notice       a LeaveNotice: when it comes to a rank, all ranks save after this step and leave
+    Raises       SystemExit if they leave before the last step, since an agent would take a return
+                 for the end of the training
     """
     note(folder, "begins", began)
     note(folder, "imported")
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=timedelta(minutes=10))  # for reading and saving
     group = dist.new_group(timeout=timedelta(seconds=2))  # for a machine that is silent
     note(folder, "met")
     training = Training(data or digits(), group)
     load(folder, training)
     note(folder, "read", steps=training.steps)
-    while training.steps < steps:
+    leaves = False
+    while training.steps < steps and not leaves:
         before_step(training)
         training.step()
         if dist.get_rank() == 0:  # whichever machine that is
             note(folder, "step", steps=training.steps, loss=training.test_loss())
-        if training.steps % every == 0:
-            save(folder, training.steps, training.state_dict(), group=group)
+        if notice is not None:
+            leaves = notice.is_for_any(group)
+        if training.steps % every == 0 or leaves:
+            problem = save(folder, training.steps, training.state_dict())
+            if problem and dist.get_rank() == 0:
+                print(f"step {training.steps} is not saved: {problem}")
     dist.barrier(group)
     dist.destroy_process_group()
+    if training.steps < steps:
+        sys.exit("told to leave before the last step")
     return training
 
 
 def load(folder, training):
     """Load the newest whole checkpoint, if there is one; all ranks have saved the same state."""
-    found = [newest_whole(folder) if dist.get_rank() == 0 else None]
-    dist.broadcast_object_list(found)
-    if found[0] is not None:
-        training.load_state_dict(torch.load(found[0] / "rank-0.pt"))
+    found = find_newest(folder)
+    if found is not None:
+        training.load_state_dict(torch.load(found / "rank-0.pt"))
 
 
 def load_weights(folder) -> Tensor:
@@ -252,7 +285,7 @@ def main():
     else:
         folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    training = train(folder, steps=60, every=10)
+    training = train(folder, steps=60, every=10, notice=LeaveNotice())
     if os.environ["RANK"] == "0":
         first = [said["steps"] for said in log_of(folder) if said["what"] == "read"][-1]
         print(f"steps read: {first}; taken on {os.environ['WORLD_SIZE']} ranks: "

@@ -124,12 +124,14 @@ def farthest(steps, prediction) -> tuple[float, int]:
 
 def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
     """Describe the measured times in words; network_seconds is the all-reduce's prediction."""
-    longer = [b for b, times in steps.items() if median(times) > median(all_reduce)]
+    from pedagogy_lib import compare_rounds
+
+    longer = [b for b, of in steps.items() if compare_rounds(of, all_reduce).word == "slower"]
     lines = [
         f"The fastest all-reduce takes {1e3 * min(all_reduce):.1f} ms; by its rate, it would take "
         f"{1e3 * network_seconds:.1f} ms.",
-        f"By medians, computing takes longer than the all-reduce from {min(longer)} samples on."
-        if longer else "By medians, computing never takes longer than the all-reduce.",
+        f"Computing clearly takes longer than the all-reduce from {min(longer)} samples on."
+        if longer else "Computing never clearly takes longer than the all-reduce.",
     ]  # fmt: skip
     for name, prediction in (("longest rate", by_rates), ("at this shape", by_shape)):
         times, b = farthest(steps, prediction)
@@ -186,10 +188,10 @@ def time_steps(samples, flops=None, rounds=7) -> list[float]:
     return times.tolist()
 
 
-def scale(samples, flops=None) -> dict[str, list[float]]:
+def scale(samples, flops=None, rounds=7) -> dict[str, list[float]]:
     """Time steps, {"strong": …, "weak": …}, with `samples` over all ranks or on each rank."""
-    n = dist.get_world_size()
-    return {"strong": time_steps(samples // n, flops), "weak": time_steps(samples, flops)}
+    sizes = {"strong": samples // dist.get_world_size(), "weak": samples}
+    return {kind: time_steps(size, flops, rounds) for kind, size in sizes.items()}
 
 
 def predict_seconds(kind, n, samples, flops, link) -> tuple[float, float]:
@@ -246,10 +248,15 @@ def how_it_scaled(times, efficiency) -> str:
     last = max(times["strong"])
     lines = [f"{kind} scaling: {last} ranks keep an efficiency of "
              f"{median(efficiency[kind][last]):.2f}." for kind in times]  # fmt: skip
-    steps = {n: median(of_rounds) for n, of_rounds in times["strong"].items()}
-    best = min(steps, key=steps.get)
-    again = f", and on {last} it is longer again" if best < last else ""
-    return "\n".join([*lines, f"strong scaling: the shortest step is on {best} ranks{again}."])
+    from pedagogy_lib.measuring.rounds import UNDECIDED, find_quickest
+
+    best, *others = find_quickest(times["strong"])
+    said = f"the shortest step is on {best} ranks"
+    if others:
+        alike = sorted([best, *others])
+        said += f"; {UNDECIDED} between {', '.join(map(str, alike))} ranks"
+    again = f", and on {last} it is longer again" if last not in [best, *others] else ""
+    return "\n".join([*lines, f"strong scaling: {said}{again}."])
 
 
 def predict_efficiencies(ranks, samples, flops, link) -> dict:
@@ -266,13 +273,29 @@ def predict_efficiencies(ranks, samples, flops, link) -> dict:
     return told
 
 
-def compute_overlap_share(alone, times, n, link) -> float:
+def compute_overlap_share(alone, times, n, link) -> tuple[float, float]:
     """Return the share (0 to 1) of the all-reduce that does not lengthen a weak step on n ranks.
 
-    alone, times  seconds of the steps on one rank, and on n; the fastest ones count
+    alone, times  seconds of the steps on one rank, and on n
+    Returns       the share in the fastest round, and the largest share in most rounds: in three of
+                  four it was less
     """
     network = 2 * (n - 1) / n * model_bytes() / link
-    return min(1.0, max(0.0, 1 - (min(times) - min(alone)) / network))
+    shares = [min(1.0, max(0.0, 1 - (t - min(alone)) / network)) for t in sorted(times)]
+    return shares[0], shares[len(shares) // 4]
+
+
+# ---- Engines in turn ------------------------------------------------------------------------
+
+
+def judge_fastest(words) -> str:
+    """Judge "is the fastest" by {another way: what `compare_rounds` says of the first against it}.
+
+    One way that is clearly quicker refutes it; otherwise all others have to be clearly slower.
+    """
+    if "slower" in words.values():
+        return "depends"
+    return "right here" if set(words.values()) == {"quicker"} else "not decided by time here"
 
 
 # ---- The program ----------------------------------------------------------------------------

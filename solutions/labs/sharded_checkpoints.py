@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from checkpoints import load_newest, newest_whole, save
+from checkpoints import list_files, load_newest, newest_whole, save
 from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import my_pipeline, parameters_of
@@ -84,7 +84,7 @@ def settle(ddp):
 
 
 def zero(stage, model):
-    torch.manual_seed(dist.get_rank())
+    torch.manual_seed(dist.get_rank())  # each rank drops other numbers
     engine = stage(model, adam, list(model.blocks))
 
     def take(batch):
@@ -106,7 +106,7 @@ def zero(stage, model):
 
 
 def tensor_parallel(model):
-    parallelize(model)
+    parallelize(model)  # every rank has all numbers that are dropped, so it drops the same ones
     optimizer = adam(model.parameters())
 
     def take(batch):
@@ -121,6 +121,7 @@ def tensor_parallel(model):
 
 
 def pipeline_parallel(model):
+    torch.manual_seed(dist.get_rank())  # each stage drops other numbers
     pipeline = my_pipeline(model)
     optimizer = adam(parameters_of(pipeline))
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, MICROBATCHES))
@@ -211,23 +212,26 @@ def pieces_to_read(length, old, new, rank) -> list[tuple[int, int, int]]:
 
 
 @torch.no_grad()
-def load_from_others(training: ParallelTraining, checkpoint: Path):
+def load_from_others(training: ParallelTraining, checkpoint: Path) -> str:
     """Load a ZeRO checkpoint that any number of ranks saved; read only what this rank needs.
 
-    States of random generators are not read, because they belong to the ranks that saved them.
+    Returns  what is not restored, because it belongs to ranks of another number; "" if nothing
     """
-    files = sorted(checkpoint.glob("rank-*.pt"), key=lambda path: int(path.stem[5:]))
-    states = [torch.load(path, mmap=True) for path in files]  # reads only what is used
-    way, n = training.way, dist.get_world_size()
+    states = [torch.load(path, mmap=True) for path in list_files(checkpoint)]  # reads what is used
+    way, rank, n = training.way, dist.get_rank(), dist.get_world_size()
     way.optimizer.load_state_dict(states[0]["optimizer"])  # settings, steps; moments follow
     training.steps = states[0]["steps"]
     for number, (shard, length) in enumerate(zip(way.parameters, way.lengths)):
-        pieces = pieces_to_read(length, len(states), n, dist.get_rank())
+        pieces = pieces_to_read(length, len(states), n, rank)
         fill(shard, [states[k]["parameters"][number][a:b] for k, a, b in pieces])
         for name in ("exp_avg", "exp_avg_sq"):
             moments = [states[k]["optimizer"]["state"][number][name][a:b] for k, a, b in pieces]
             way.optimizer.state[shard][name] = fill(torch.zeros_like(shard), moments)
     way.loaded()
+    if len(states) != n:
+        return "random generators"
+    torch.set_rng_state(states[rank]["generator"])
+    return ""
 
 
 def fill(shard: Tensor, pieces: list[Tensor]) -> Tensor:
@@ -267,6 +271,7 @@ def build_layout(layout):
 def train_laid_out(layout, text, steps):
     """Train a model in the layout of FSDP2 or DDP; return it and its optimizer."""
     model, optimizer = build_layout(layout)
+    torch.manual_seed(dist.get_rank())  # each rank drops other numbers
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, SAMPLES, step, CONTEXT))
         optimizer.zero_grad()

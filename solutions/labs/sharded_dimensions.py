@@ -7,9 +7,9 @@ torchrun --nproc-per-node 4 labs/sharded_dimensions.py
 import torch
 import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
-from meshes import Mesh
+from meshes import Mesh, refuse_ignored
 from simple_ddp import start_equal
-from tensor_parallel import parallelize, split_cross_entropy, whole
+from tensor_parallel import need_finite, parallelize, split_cross_entropy, whole
 from three_dimensions import (
     LONGEST,
     SIZES,
@@ -35,6 +35,8 @@ class ZeroAndTensor:
 
     def step(self, inputs, targets) -> float:
         """Take a step with a batch, the same on all ranks; return the loss of this rank's copy."""
+        refuse_ignored(targets, self.mesh.sizes["dp"])
+        self.zero.zero_grad()  # which a step that raised has left behind
         inputs, targets = share_of_copy(inputs, self.mesh), share_of_copy(targets, self.mesh)
         loss = split_cross_entropy(self.model(inputs), targets, self.mesh["tp"])
         loss.backward()
@@ -45,11 +47,15 @@ class ZeroAndTensor:
 
     @torch.no_grad()
     def clip(self):
-        """Clip by the norm of the whole gradient, of which each rank has some numbers."""
-        squares = sum((w * u.shard.grad.pow(2)).sum() for u, w in self.weights.items())
+        """Clip by the norm of the whole gradient, of which each rank has some numbers.
+
+        Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
+        """
+        squares = sum((w * u.shard.grad.double() ** 2).sum() for u, w in self.weights.items())
         dist.all_reduce(squares, group=self.mesh["dp", "tp"])
+        norm = need_finite(squares.sqrt())
         for unit in self.weights:
-            unit.shard.grad *= (self.longest / (squares.sqrt() + 1e-6)).clamp(max=1)
+            unit.shard.grad *= (self.longest / (norm + 1e-6)).clamp(max=1)
 
 
 def counts(unit, mesh):
@@ -70,6 +76,7 @@ def reduce_hybrid(unit, replicas) -> None:
     A unit is sharded over its own group, `unit.group`. Other groups have the same unit, for other
     samples. `unit.shard.grad` becomes this rank's chunk of the mean over the ranks of all these
     groups. If there is a gradient already, they add up, as in reduce_gradients(unit) of labs/zero.
+    Both sums may overflow in float16 where the mean would not.
 
     replicas  the group of the ranks that have the same chunk
     Cost      a reduce-scatter inside the group and an all-reduce of the shard across groups: each

@@ -5,12 +5,13 @@ python labs/small_states.py
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import share_of_rank
 from torch import Tensor
 from torch.optim import Optimizer
 
@@ -66,8 +67,8 @@ class EightBits:
     shorter. Each block has a scale: its largest magnitude, divided by 127. A number's code is the
     number divided by the scale of its block, rounded to the nearest whole number, from -127 to 127.
 
-    pack    takes x: float32, any shape; it does not change. Returns codes, int8, (numbers of x,),
-            and scales, float32, (blocks,). A block of zeros has scale 0 and codes 0
+    pack    takes x: float32, any shape, not empty; it does not change. Returns codes, int8,
+            (numbers of x,), and scales, float32, (blocks,). A block of zeros has scale and codes 0
     unpack  takes codes, scales and the shape of x. Returns codes times scales: float32, that shape
     Cost    a byte per number, and 4 per block
     """
@@ -80,7 +81,7 @@ class EightBits:
         blocks = x.flatten().split(self.block)
         scales = torch.stack([block.abs().max() for block in blocks]) / 127
         each = scales.repeat_interleave(self.block)[: x.numel()]
-        codes = (x.flatten() / each.where(each > 0, 1)).round()
+        codes = (x.flatten() / each.where(each > 0, 1)).round().clamp(-127, 127)
         return codes.to(torch.int8), scales
         ### END SOLUTION
 
@@ -113,19 +114,39 @@ class SmallAdam(Optimizer):
 
     mean, square  keep the running means of the gradient and of its square
     rounded       rounds a new weight before it is written, if the weights are bfloat16
-    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded
+    shared        whether chance depends only on a tensor's place and its number of steps. Then
+                  replicas with the same gradients stay equal, whatever else their ranks draw
+    Equals        torch.optim.Adam(parameters, lr), if nothing is rounded, and no gradient is so
+                  large that its square is infinite in float32; without checkpoints
+    Raises        ValueError for a group with an option that it does not know
     """
 
-    def __init__(self, parameters, mean, square, lr=1e-3, betas=(0.9, 0.999), rounded=None):
+    def __init__(
+        self, parameters, mean, square, lr=1e-3, betas=(0.9, 0.999), rounded=None, shared=True
+    ):
         super().__init__(parameters, {"lr": lr, "betas": betas})
         self.mean, self.square, self.rounded = mean, square, rounded
+        self.shared = shared
+
+    def add_param_group(self, group):
+        if others := set(group) - {"params", "lr", "betas"}:
+            raise ValueError(f"a group of SmallAdam has an lr and betas, but no {min(others)}")
+        super().add_param_group(group)
 
     @torch.no_grad()
     def step(self):
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
+        listed = [(p, group) for group in self.param_groups for p in group["params"]]
+        for place, (p, group) in enumerate(listed):
+            if p.grad is not None:
+                seed = 1_000_000 * self.state[p].get("step", 0) + place
+                with draw_from(seed) if self.shared else nullcontext():
                     self.step_of(p, group["lr"], *group["betas"])
+
+    def load_state_dict(self, state_dict):
+        raise NotImplementedError(
+            "SmallAdam loads no checkpoint: torch's load_state_dict would convert its codes to the "
+            "dtype of the weights"
+        )
 
     def squares(self) -> Tensor:
         """Return all mean squares, one after another."""
@@ -145,6 +166,15 @@ class SmallAdam(Optimizer):
         mean, square = (x / (1 - b ** state["step"]) for x, b in ((mean, beta_1), (square, beta_2)))
         new = p.float() - lr * mean / (square.sqrt() + eps)
         p.copy_(self.rounded(new) if self.rounded else new)
+
+
+@contextmanager
+def draw_from(seed):
+    """Draw from this seed in the block; afterwards the generators are where they were before it."""
+    own = [torch.cuda.current_device()] if torch.cuda.is_available() else []
+    with torch.random.fork_rng(own):
+        torch.manual_seed(seed)
+        yield
 
 
 def write(kept, new):
@@ -204,8 +234,8 @@ def train(way, text, steps, rate, seed) -> tuple[list[float], float]:
 
 def step_of(model, optimizer, inputs, targets) -> float:
     """Take one step of training; return the loss."""
-    loss = mean_loss(model(inputs).float(), targets)
     optimizer.zero_grad()
+    loss = mean_loss(model(inputs).float(), targets)
     loss.backward()
     optimizer.step()
     return loss.item()
@@ -215,6 +245,43 @@ def trainings(ways, text, steps, rate) -> dict[str, tuple[float, float]]:
     """Return {way: (loss at the end, share at rest)} of this rank, whose number is the seed."""
     found = {way: train(way, text, steps, rate, dist.get_rank()) for way in ways}
     return {way: (sum(losses[-LAST:]) / LAST, share) for way, (losses, share) in found.items()}
+
+
+# ---- Replicas -------------------------------------------------------------------------------
+
+STREAMS = {"each rank draws its own numbers": False, "all ranks draw the same": True,
+           "the owner of a tensor rounds it": False}  # fmt: skip
+
+
+def train_replicas(who, text, steps, rate) -> tuple[float, float]:
+    """Train bfloat16 replicas on the mean gradient; who: one of STREAMS.
+
+    Returns  the share of weights that differ from rank 0's, and the length of the difference as a
+             share of that of all weights
+    """
+    torch.manual_seed(0)
+    model, n = Transformer(WIDTH, LAYERS).bfloat16(), dist.get_world_size()
+    optimizer = SmallAdam(
+        model.parameters(), BY_CHANCE, BY_CHANCE, rate, rounded=round_stochastically,
+        shared=STREAMS[who],
+    )  # fmt: skip
+    torch.manual_seed(1 + dist.get_rank())  # as dropout wants it
+    for step in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, SAMPLES * n, step))
+        optimizer.zero_grad()
+        mean_loss(model(inputs).float(), targets).backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+            p.grad /= n
+        optimizer.step()
+        if who == "the owner of a tensor rounds it":
+            for number, p in enumerate(model.parameters()):
+                dist.broadcast(p.detach(), number % n)
+    mine = torch.cat([p.detach().float().flatten() for p in model.parameters()])
+    first = mine.clone()
+    dist.broadcast(first, 0)
+    gap = (mine - first).norm() / first.norm()
+    return (mine != first).float().mean().item(), gap.item()
 
 
 # ---- Results --------------------------------------------------------------------------------
@@ -229,16 +296,32 @@ def byte_rows(run, ways) -> list[list[str]]:
     return [[way, *(f"{x:.2f}" for x in (*row, sum(row)))] for way, row in zip(ways, each)]
 
 
+CLEAR = 0.01  # of a loss: by about so much the losses of different seeds differ
+
+
 def loss_rows(run, ways) -> list[list[str]]:
-    """Return, for each way, its losses relative to float32's, by seed, and its share at rest."""
+    """Return, for each way, its losses relative to float32's, by seed, in words, and share at rest.
+
+    Higher and lower are losses that are so with each seed, by more than CLEAR.
+    """
     rows = []
     for way in ways:
         found = [of_seed[way] for of_seed in run.values]
         plain = [of_seed["float32"][0] for of_seed in run.values]
-        gaps = [f"{loss - least:+.4f}" for (loss, _), least in zip(found, plain)]
-        told = [f"({least:.4f})" for least in plain] if way == "float32" else gaps
-        rows.append([way, "  ".join(told), f"{sum(share for _, share in found) / len(found):.0%}"])
+        gaps = [loss - least for (loss, _), least in zip(found, plain)]
+        is_plain = way == "float32"
+        told = [f"({least:.4f})" for least in plain] if is_plain else [f"{x:+.4f}" for x in gaps]
+        at_rest = sum(share for _, share in found) / len(found)
+        word = "–" if is_plain else describe_gaps(gaps)
+        rows.append([way, "  ".join(told), word, f"{at_rest:.0%}"])
     return rows
+
+
+def describe_gaps(gaps) -> str:
+    """Return "higher" or "lower" if all gaps between two losses are, by more than CLEAR."""
+    if min(gaps) > CLEAR:
+        return "higher"
+    return "lower" if max(gaps) < -CLEAR else "no difference seen here"
 
 
 # ---- The program ----------------------------------------------------------------------------

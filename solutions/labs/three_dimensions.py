@@ -8,14 +8,15 @@ import contextlib
 from functools import partial
 from statistics import median
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from meshes import Mesh, groups_along, halves, my_group
+from meshes import Mesh, groups_along, halves, my_group, refuse_ignored
 from pipeline_parallel import Pipeline, my_stages, no_context, parameters_of, sum_tied
 from schedules import one_f_one_b
 from simple_ddp import now
-from tensor_parallel import parallelize, split_cross_entropy, whole
+from tensor_parallel import need_finite, parallelize, split_cross_entropy, whole
 from torch import Tensor, nn
 
 JOINT = (("pp", "tp"),)  # all ranks that share one copy of the model
@@ -40,7 +41,8 @@ def share_of_copy(batch: Tensor, mesh) -> Tensor:
 def average_over_copies(parameters, mesh) -> None:
     """Exercise 9.5. Make every `.grad` the mean over all copies of the model.
 
-    It takes one all-reduce. A gradient that is None is None in all copies, and stays None.
+    It takes one all-reduce. A gradient that is None is None in all copies, and stays None. The sum
+    has the gradients' dtype, and may overflow in float16 where the mean would not.
 
     Cost  each rank sends 2(dp-1)/dp of the bytes of its gradients
     """
@@ -64,7 +66,7 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
     "tp" group. Ranks along "pp" have different parameters, and along "dp" the same ones.
 
     counted_elsewhere  parameters that another stage has as well, and counts
-    Equals  the norm that clip_grad_norm_ finds in one process
+    Equals  the norm of real gradients that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number over mesh["pp", "tp"]
     """
     ### BEGIN SOLUTION
@@ -83,8 +85,11 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
 
 
 def seed_of_mask(step, sample, module) -> int:
-    """Return a seed per step, sample and module, equal on all ranks: exercise 9.8."""
-    return (step * 2**20 + sample) * 2**10 + module
+    """Return a seed per step, sample and module, equal on all ranks: exercise 9.8.
+
+    It mixes the three numbers into 32 bits, because torch's generator on the CPU ignores the others
+    """
+    return int(np.random.SeedSequence((step, sample, module)).generate_state(1)[0])
 
 
 class SampleDropout:
@@ -145,7 +150,8 @@ class ThreeDimensions:
     make_optimizer  takes a list of parameters
     longest         norm to which a longer gradient is clipped: see clip_grad_norm_
     dropout         a SampleDropout, or None
-    share_of_copy   takes a batch and the mesh; returns the samples of this rank's copy
+    share_of_copy   takes a batch and the mesh; returns the samples of this rank's copy: with
+                    dropout, samples that follow each other
     """
 
     def __init__(
@@ -197,18 +203,22 @@ class ThreeDimensions:
         average_over_copies(self.parameters, self.mesh)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """Return this rank's micro-batches. Raises ValueError if some of them would be empty."""
+        """Return this rank's micro-batches, of inputs or targets.
+
+        Raises  ValueError if some of them would be empty, or if targets of several copies are -100
+        """
+        refuse_ignored(batch, self.mesh.sizes["dp"])
         share = self.share_of_copy(batch, self.mesh)
         if len(share) < self.microbatches:
             raise ValueError(f"{len(share)} samples for {self.microbatches} micro-batches")
         return list(share.tensor_split(self.microbatches))
 
     def clip(self):
-        """Clip the gradient, as torch.nn.utils.clip_grad_norm_ does."""
+        """Clip the gradient, as clip_grad_norm_ does with error_if_nonfinite=True."""
         if self.longest is not None:
             is_last = self.mesh.at["pp"] == self.mesh.sizes["pp"] - 1
             norm = global_norm(self.parameters, self.mesh, self.tied if is_last else ())
-            factor = (self.longest / (norm + 1e-6)).clamp(max=1)
+            factor = (self.longest / (need_finite(norm) + 1e-6)).clamp(max=1)
             for p in self.parameters:
                 if p.grad is not None:
                     p.grad *= factor

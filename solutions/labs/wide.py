@@ -62,33 +62,32 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between) -> float:
     return slow / fast
 
 
-def block_on_links(size, links, rounds=3) -> list[float]:
-    """Return the seconds of a block's step on this rank, for each link; None: without its sums.
+def block_on_links(size, links, rounds=4) -> list[list[float]]:
+    """Return a step's seconds on this rank in each round, for each link; None: without its sums.
 
-    Computation is emulated, and links are throttled. The quickest round counts. A small block has
-    more rounds, because it is so quick that other work on this computer disturbs it more.
+    Computation is emulated, and links are throttled. The links take turns, and the first round does
+    not count. A small block has more rounds, because it is so quick that other work on this
+    computer disturbs it more.
     """
-    seconds, mode = [], SlowProducts(4e8)
-    for link in links:
+    took, mode = [[] for _ in links], SlowProducts(4e8)
+    x = torch.randn(4, 64, size, requires_grad=True)
+    for seconds, link in [*zip(took, links)] * (1 + rounds * max(1, 128 // size)):
         sums = Sums(all_reduce_ring if link else lambda x, group: None)
         block = Block(size, 8)
         parallelize_attention(block.attention, None, sums.enter, sums.leave)
         parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
-        x, took = torch.randn(4, 64, size, requires_grad=True), []
         with throttle(*link) if link else nullcontext():
-            for _ in range(rounds * max(1, 128 // size)):
-                dist.barrier()
-                began = time.perf_counter()
-                with mode:
-                    block(x).sum().backward()
-                took.append(time.perf_counter() - began)
-        seconds.append(min(took))
-    return seconds
+            dist.barrier()
+            began = time.perf_counter()
+            with mode:
+                block(x).sum().backward()
+            seconds.append(time.perf_counter() - began)
+    return [seconds[1:] for seconds in took]
 
 
-def slowest_rank(run) -> list[float]:
-    """Return the seconds of the slowest rank for each link."""
-    return [max(of_ranks) for of_ranks in zip(*run.values)]
+def slowest_rank(run) -> list[list[float]]:
+    """Return the seconds of the slowest rank in each round, for each link."""
+    return [[max(seconds) for seconds in zip(*of_ranks)] for of_ranks in zip(*run.values)]
 
 
 # ---- Several cards --------------------------------------------------------------------------
@@ -118,6 +117,18 @@ def sum_in_channels(nbytes, channels, rounds=3) -> bool:
     return bool((x == n * (n + 1) / 2).all())
 
 
+def race_channels(nbytes, counts, rounds=5) -> None:
+    """Measure an all-reduce in each number of channels, in turns, as "1", "2" and so on.
+
+    The first round opens connections.
+    """
+    x = torch.ones(nbytes // 4)
+    for channels in [*counts] * (1 + rounds):
+        dist.barrier()
+        with measure(str(channels), memory=False):
+            all_reduce_channels(x, channels)
+
+
 def step_in_channels(text, sizes, channels, rounds=6) -> None:
     """Measure steps of a small transformer whose sums go through `channels`, as "step"."""
     torch.set_default_dtype(torch.float64)
@@ -130,11 +141,6 @@ def step_in_channels(text, sizes, channels, rounds=6) -> None:
         dist.barrier()
         with measure("step", memory=False) if number else nullcontext():
             split_cross_entropy(model(inputs), targets).backward()
-
-
-def quickest(block) -> float:
-    """Return the seconds of the quickest round; in each round, the slowest rank counts."""
-    return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
 
 
 # ---- Busy ranks -----------------------------------------------------------------------------
@@ -163,23 +169,25 @@ def split_within(x, layers):
 SPLITS = {"layer after layer": split_between, "cut within": split_within}
 
 
-def both_splits(size, flops) -> None:
-    """Run both SPLITS on each of two ranks, with emulated products."""
+def both_splits(size, flops, rounds=1) -> None:
+    """Run both SPLITS on each of two ranks in turns, with emulated products."""
     x, layers = torch.randn(size, size), torch.randn(2, size, size)
     dist.all_reduce(torch.ones(1))  # the first messages open the connections
     (dist.send if dist.get_rank() == 0 else dist.recv)(torch.ones(1), 1 - dist.get_rank())
-    for name, split in SPLITS.items():
+    for name in [*SPLITS] * rounds:
         dist.barrier()
         with SlowProducts(flops), measure(name, memory=False):
-            split(x, layers)
+            SPLITS[name](x, layers)
 
 
-def share_busy(run, name) -> float:
-    """Return the share of a block's time in which the ranks compute."""
-    start = min(spans[0][0] for spans in run[name].spans)
-    end = max(spans[0][1] for spans in run[name].spans)
-    inside = sum(b - a for spans in run["product"].spans for a, b in spans if start <= a <= end)
-    return inside / (end - start) / 2
+def shares_busy(run, name) -> list[float]:
+    """Return the share of a block's time in which the ranks compute, in each round."""
+    shares = []
+    for (first, last), (start, end) in zip(*run[name].spans):
+        start, end = min(first, start), max(last, end)
+        inside = sum(b - a for spans in run["product"].spans for a, b in spans if start <= a <= end)
+        shares.append(inside / (end - start) / 2)
+    return shares
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -194,7 +202,7 @@ def main():
     text = standard_library(20_000)
     run = launch(step_in_channels, text, {"width": 32, "heads": 4}, 2, world_size=2)
     if run.rank == 0:
-        print(f"a step with its sums in two channels: {1e3 * quickest(run['step']):.0f} ms")
+        print(f"a step with its sums in two channels: {1e3 * min(run['step'].rounds):.0f} ms")
 
 
 if __name__ == "__main__":

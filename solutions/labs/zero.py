@@ -36,7 +36,7 @@ class Unit:
     """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
 
     Rank k owns chunk k, its shard, which its optimizer steps on. As long as the unit is gathered,
-    the parameters are views into `flat`.
+    the parameters are contiguous views into `flat`, even if they were in torch.channels_last.
 
     flat    (n * shard,): all parameters, then padding
     chunks  n views into flat, each (shard,)
@@ -65,7 +65,17 @@ def show_parameters(unit):
 
 
 def gradients_of(unit) -> list[Tensor]:
-    """Return the flat gradient of each parameter of a unit; zeros for one that has none."""
+    """Return the flat gradient of each parameter of a unit; zeros for one that has none.
+
+    Raises  RuntimeError if a parameter is no view into `flat` any more: it would never be updated
+    """
+    memory = unit.flat.untyped_storage().data_ptr()
+    used = [p for p in unit.parameters if p.grad is not None and p.numel()]  # none: disposed of
+    if any(p.untyped_storage().data_ptr() != memory for p in used):
+        raise RuntimeError(
+            "parameters have got other memory since the engine was made, so that updates would not "
+            "reach them: convert the model, or load its weights, before you make the engine"
+        )
     return [
         unit.flat.new_zeros(size) if p.grad is None else p.grad.reshape(-1)
         for p, size in zip(unit.parameters, unit.sizes)
@@ -114,8 +124,9 @@ def reduce_gradients(unit):
     """Exercise 6.3. Give every rank its part of the mean gradient; free the rest.
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one already,
-    they add up. Nothing else is kept in memory, and afterwards no parameter of the unit has a
-    gradient. One that had none before counts as zeros.
+    they add up, in the parameters' dtype. Nothing else is kept in memory, and afterwards no
+    parameter of the unit has a gradient. One that had none before counts as zeros. The sum is in
+    the parameters' dtype, too, so that in float16 it may overflow where the mean would not.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
@@ -133,7 +144,8 @@ def reduce_gradients(unit):
 class Zero1:
     """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards only.
 
-    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
+    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients. After a
+    backward that raised, call `zero_grad()` on all ranks before the next one.
 
     make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
                     Adam do
@@ -147,6 +159,7 @@ class Zero1:
 
     def __init__(self, model, make_optimizer, modules=(), group=None, alone=False):
         start_equal(model, group)
+        self.model = model
         self.units = units_of(model, modules, group, alone)
         self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
 
@@ -167,6 +180,12 @@ class Zero1:
             all_gather_ring(unit.chunks, unit.group)
         ### END SOLUTION
 
+    def zero_grad(self):
+        """Discard all gradients since the last step, as after a backward that raised."""
+        for unit in self.units.values():
+            for p in [*unit.parameters, unit.shard]:
+                p.grad = None
+
 
 # ---- Stage 2: gradients, too ----------------------------------------------------------------
 
@@ -178,7 +197,9 @@ class Zero2(Zero1):
     ranks reduce in the same order. At the end of a backward, the remaining units are reduced,
     because a parameter may have had no part in the loss.
 
-    Equals  Zero1
+    All ranks run equally many backwards in a step, because each of them is a collective.
+
+    Equals  Zero1; with reentrant recomputation, if all ranks use each recomputed unit equally often
     Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. A unit that several
             recomputed parts have may be reduced once for each of them
     Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
@@ -186,7 +207,7 @@ class Zero2(Zero1):
 
     def __init__(self, model, *args, **kwargs):
         super().__init__(model, *args, **kwargs)
-        self.left = None  # between backwards
+        self.left, self.in_backward = None, False  # between backwards
         self.hooks = [
             parameter.register_post_accumulate_grad_hook(partial(self.has_grown, unit))
             for unit in self.units.values()
@@ -198,6 +219,7 @@ class Zero2(Zero1):
 
     def begin_backward(self):
         """Begin a backward; its first gradient is ready."""
+        self.in_backward = True  # and it remains so if the backward raises
         self.left = list(self.units.values())  # to be reduced; the last one comes first
         self.missing = {unit: set(unit.parameters) for unit in self.left}
         self.calls.begin_backward()
@@ -234,6 +256,7 @@ class Zero2(Zero1):
         while self.left:
             self.reduce(self.left.pop())
         ### END SOLUTION
+        self.in_backward = False
         self.left = None
 
     def reduce(self, unit):
@@ -241,8 +264,20 @@ class Zero2(Zero1):
         reduce_gradients(unit)
 
     def step(self):
-        """Update the model; the gradients that the backwards have left are reduced already."""
+        """Update the model; the gradients that the backwards have left are reduced already.
+
+        Raises  RuntimeError if a backward has raised, because gradients are missing then
+        """
+        if self.in_backward:
+            raise RuntimeError(
+                "a backward has raised before all gradients were reduced: call zero_grad(), and "
+                "run the backwards of this step again, or skip it"
+            )
         self.update()
+
+    def zero_grad(self):
+        super().zero_grad()
+        self.left, self.in_backward = None, False
 
 
 def call_after_backward(function):
@@ -297,7 +332,8 @@ class Zero3(Zero2):
 
     Units are reduced in turn, from the last to the first. So the model's own parameters, outside
     all modules that are units, should be among its first, such as its embeddings. All ranks have to
-    use the same modules, in the same order; a module of a unit returns one tensor.
+    use the same modules, in the same order; a module of a unit returns one tensor; and the loss
+    depends on the model's output, at which the backward gathers the model's own parameters.
 
     Equals  Zero1
     Cost    each forward and backward: 3(n-1)/n of the model
@@ -309,8 +345,10 @@ class Zero3(Zero2):
         self.there, self.held = set(), set()
         for module, unit in self.units.items():
             dispose(unit)
+            module.register_forward_pre_hook(partial(refuse_conversion, unit))
             module.register_forward_pre_hook(partial(self.before_forward, unit))
             module.register_forward_hook(partial(self.after_forward, unit))
+            module.register_forward_hook(partial(self.after_error, unit), always_call=True)
 
     def before_forward(self, unit, *_):
         ### BEGIN SOLUTION
@@ -330,6 +368,14 @@ class Zero3(Zero2):
         if unit not in self.held:
             self.drop(unit)
         ### END SOLUTION
+
+    def after_error(self, unit, module, inputs, output):
+        """Free the unit of a module whose forward raised, so that it cannot outlive a step.
+
+        Within a backward PyTorch ends recomputed forwards by an exception: then it stays.
+        """
+        if output is None and not self.in_backward:
+            self.drop(unit)
 
     def before_backward(self, unit, *_):
         ### BEGIN SOLUTION
@@ -351,6 +397,12 @@ class Zero3(Zero2):
         for unit in self.units.values():
             unit.shard.grad = None
 
+    def zero_grad(self):
+        super().zero_grad()
+        self.held.clear()
+        for unit in self.units.values():
+            self.drop(unit)
+
     def need(self, unit):
         if unit not in self.there:
             self.there.add(unit)
@@ -362,19 +414,42 @@ class Zero3(Zero2):
             dispose(unit)
 
 
+def refuse_conversion(unit, module, inputs):
+    """Raise RuntimeError if a unit's parameters have got another dtype than its shard."""
+    if any(p.dtype != unit.shard.dtype for p in unit.parameters):
+        raise RuntimeError(
+            f"parameters were converted to {unit.parameters[0].dtype}, but the engine's shards are "
+            f"{unit.shard.dtype}: convert the model before you make the engine"
+        )
+
+
 @contextlib.contextmanager
 def whole(engine: Zero1):
-    """Make all parameters whole within `with whole(engine):`, in every stage, to read or save."""
-    for unit in list(getattr(engine, "coming", ())):
-        engine.drop(unit)  # an engine of labs/prefetch.py is gathering it, in another thread
+    """Make all parameters whole within `with whole(engine):`, in every stage, to read or save.
+
+    Forwards may run there, but no backward. What is written into parameters is lost in stage 3.
+    """
+    drop_gathered(engine)
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
+    there, held = getattr(engine, "there", set()), getattr(engine, "held", set())
     try:
         for unit in away:
             gather(unit)
+        there.update(away)  # so that a forward neither gathers
+        held.update(away)  # nor frees them
         yield
     finally:
+        drop_gathered(engine)
+        there.difference_update(away)
+        held.difference_update(away)
         for unit in away:
             dispose(unit)
+
+
+def drop_gathered(engine: Zero1):
+    """Free what an engine of labs/prefetch.py has gathered, or is gathering in its thread."""
+    for unit in list(getattr(engine, "coming", ())):
+        engine.drop(unit)
 
 
 # ---- The program ----------------------------------------------------------------------------

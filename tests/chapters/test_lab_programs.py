@@ -116,6 +116,7 @@ SAID = {
     "zero_on_disk": ["with a checkpoint after the tenth"],
     "half_precision": ["autocast: at most parameters", "bfloat16 alone: at most"],
     "matrix_optimizers": ["Adafactor: ", "bytes of state, loss"],
+    "narrow_formats": ["E4M3: output, gradient of the input", "NVFP4: E2M1: output"],
     "small_states": ["float32: 184,064 bytes of state, loss", "8 bits, roots: 46,800 bytes"],
     "kept_tensors": ["mlp.1                      keeps  4.00 times the block's input"],
     "large_vocabulary": ["all at once      at most", "32 positions     at most"],
@@ -164,7 +165,7 @@ SAID = {
     ],
     "zero_bubbles": [
         "ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4",
-        "DualPipe     a step 25, each further one 25, idle 4.0%, keeps 5",
+        "DualPipe     a step 26, each further one 26, idle 7.7%, keeps 5",
     ],
 }
 

@@ -114,7 +114,8 @@ def main(numbers) -> int:
 
 def try_answers(numbers) -> int:
     """Try the answers to some exercises, and note these if all is well; returns pytest's status."""
-    chosen = " or ".join(f"[{number} " for number in numbers)
+    names = {exercise.number: name_of(exercise) for exercise in exercises_on_ranks()}
+    chosen = " or ".join(f"([{number} and {names[number]})" for number in numbers)
     command = [sys.executable, "-m", "pytest", "-q", "-n", "3", "--dist", "loadfile", *TESTS]
     status = subprocess.run([*command, "-k", chosen], cwd=build.ROOT, check=False).returncode
     if status == 0:

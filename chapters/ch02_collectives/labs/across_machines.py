@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 4 labs/across_machines.py     # four ranks, as if on two machines
 """
 
+from collections import deque
+
 import torch
 import torch.distributed as dist
 from collectives import (
@@ -39,12 +41,16 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
     """Send the messages of a ring all-reduce of x, along a ring that visits ranks in this order.
 
     They are as many and as long as in a real one, but nothing is added up, and x stays unchanged.
+    Its length need not be a multiple of anything.
     """
     n, place = len(order), order.index(dist.get_rank())
-    piece = x.view(-1).tensor_split(n)[place]
-    arrived = torch.empty_like(piece)
+    chunks = deque(x.view(-1).tensor_split(n))
+    chunks.rotate(1 - place)
     for _ in range(2 * (n - 1)):
-        exchange(piece, order[(place + 1) % n], arrived, order[place - 1])
+        outgoing = chunks[0]
+        chunks.rotate(1)
+        received = torch.empty_like(chunks[0])
+        exchange(outgoing, order[(place + 1) % n], received, order[place - 1])
 
 
 # ---- Two levels -----------------------------------------------------------------------------
@@ -110,8 +116,8 @@ def compare_all_reduces(
 
 def time_on_equal_links(
     nbytes: int, local_size: int, alpha: float, B: float
-) -> dict[str, list[float]]:
-    """Time the flat ring and two levels in seconds, on links of latency alpha and B bytes/s."""
+) -> dict[str, list[list[float]]]:
+    """Time the flat ring and two levels as `time_on_slow_links` does, on equal links."""
     inside, across = groups_by_machine(local_size)
     ways = {
         "ring": all_reduce_ring,
@@ -131,16 +137,11 @@ def bytes_through_card(way: str, local_size: int, nbytes: float) -> float:
 CARD_COLUMNS = ("leaves a machine, by formula", "its card counted", "time, by formula", "measured")
 
 
-def quickest(block) -> float:
-    """Return the seconds of the fastest round, in which the slowest rank counts."""
-    return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
-
-
 def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
     """Return a block's cells for CARD_COLUMNS, from `leaving` bytes and the card's `speed`."""
     rounds = len(run[label].spans[0])
     sent = [f"{card.sent_bytes / rounds / 1e6:.2f} MB" for card in run[label].cards]
-    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * quickest(run[label]):.0f} ms"
+    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * min(run[label].rounds):.0f} ms"
     return [f"{leaving / 1e6:.2f} MB", " and ".join(sent) or "–", *times]
 
 

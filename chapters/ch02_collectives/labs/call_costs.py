@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring, exchange
-from message_costs import there_and_back
+from message_costs import fastest_round, there_and_back
 
 # ---- Many small calls ------------------------------------------------------------------------
 
@@ -48,18 +48,26 @@ def read_cpu_usage() -> tuple[float, int]:
 def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
     """Time many calls of `way` with a small tensor, one after another, in nine rounds.
 
-    Returns  `totals`, the seconds of all rounds in their order; and `best`, the seconds of each
-             call in the round in which it was fastest
+    Returns  `totals`, the seconds of all rounds in their order; and `each`, the seconds of each
+             call, for each round
     """
     rounds = time_calls(way, torch.zeros(calls, elements))
-    best = [min(of_call) for of_call in zip(*(one["each"] for one in rounds))]
-    return {"totals": [one["total"] for one in rounds], "best": best}
+    return {"totals": [one["total"] for one in rounds], "each": [one["each"] for one in rounds]}
+
+
+def find_best(of_ranks) -> dict:
+    """Return `totals`, and `best`: each call's seconds in its best round, on the slowest rank.
+
+    of_ranks  the result of `small_calls` on each rank
+    """
+    each = [of_rank["each"] for of_rank in of_ranks]
+    return {"totals": of_ranks[0]["totals"], "best": fastest_round(each)}
 
 
 def rows_of_rounds(calls, of_call) -> list[list[str]]:
     """Return a row per number of ranks: the seconds of the model and of `small_calls`.
 
-    calls    {n: the result of `small_calls` on n ranks}
+    calls    {n: the result of `find_best` on n ranks}
     of_call  {n: seconds of one call according to the model}
     """
     rows = []
@@ -101,8 +109,8 @@ def messages_sent(run, name, nbytes) -> float:
 def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
     """Time a message there and back, the lab's ring, and Gloo's all-reduce in turn, on two ranks.
 
-    Returns  for each way the result of `time_calls` for its fastest round; and `call`, the seconds
-             of its fastest call
+    Returns  for each way the result of `time_calls` for its fastest round; `call`, the seconds of
+             its fastest call; and `totals`, the seconds of all rounds
     """
     x, found = torch.zeros(calls, elements), {}
     ways = {
@@ -116,6 +124,7 @@ def side_by_side(calls=128, elements=1000, rounds=9) -> dict[str, dict]:
     return {
         name: min(each, key=lambda one: one["total"])
         | {"call": min(min(one["each"]) for one in each)}
+        | {"totals": [one["total"] for one in each[1:]]}  # the first round warms up
         for name, each in found.items()
     }
 
@@ -145,13 +154,20 @@ def rows_of_calls(of_ranks, messages, of_model, cores) -> list[list[str]]:
 
 def describe_calls(of_ranks, cores) -> str:
     """Describe whether more messages took longer in this run, and how busy the cores were."""
-    back, ring, gloo = (one["total"] for one in of_ranks[0].values())  # of equally many calls
+    from pedagogy_lib import compare_rounds
+
+    back, *others = (one["totals"] for one in of_ranks[0].values())  # of equally many calls
+    ring, gloo = (compare_rounds(totals, back) for totals in others)
     name, one = list(of_ranks[0].items())[-1]
     busy = cores_alone(of_ranks, name, cores) * len(one["each"]) / one["total"]
-    longer = "are not free" if min(ring, gloo) > 1.2 * back else "cost little here"
+    said = "so whether messages of the same moment are free is not decided here"
+    if min(ring.low, gloo.low) > 1.2:
+        said = "so messages of the same moment are not free"
+    elif max(ring.high, gloo.high) < 1.2:
+        said = "so messages of the same moment cost little here"
     return (
-        f"average calls: the ring takes {ring / back:.1f} times as long as there and back, "
-        f"Gloo {gloo / back:.1f}\nso messages of the same moment {longer}\n"
+        f"average calls, compared with there and back:\n    the ring: {ring}\n"
+        f"    Gloo: {gloo}\n{said}\n"
         f"of the time of Gloo's calls, the {cores} cores compute for them for {busy:.0%}; "
         "the rest is\nwaiting, or other programs"
     )

@@ -1,13 +1,13 @@
 """The cost of messages and large collectives on this machine: latency and bandwidth.
 
 Times need a quiet machine, because other programs can only add to them. Each time is therefore
-taken in several rounds, and each docstring says whether the fastest or the median round counts.
+taken in several rounds, and each docstring says which round and which rank counts.
 
 torchrun --nproc-per-node 2 labs/message_costs.py
 """
 
 import time
-from statistics import median
+from itertools import product
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ def there_and_back(x) -> None:
         dist.send(x, 0)
 
 
-def quickest_of_each(way, sizes, rounds=40) -> list[float]:
-    """Return the fastest seconds of `way(x)` on this rank, for `x` of each size in bytes.
+def time_rounds(way, sizes, rounds=40) -> list[list[float]]:
+    """Return the seconds of `way(x)` on this rank: for each round, a list with each size in bytes.
 
     Each round goes through all sizes, so that a disturbance affects all of them alike.
     """
@@ -42,7 +42,23 @@ def quickest_of_each(way, sizes, rounds=40) -> list[float]:
             began = time.perf_counter()
             way(x)
             times[number, k] = time.perf_counter() - began
-    return times.min(axis=0).tolist()
+    return times.tolist()
+
+
+def quickest_of_each(way, sizes, rounds=40) -> list[float]:
+    """Return the fastest seconds of `way(x)` on this rank, for `x` of each size in bytes."""
+    return np.min(time_rounds(way, sizes, rounds), axis=0).tolist()
+
+
+def fastest_round(of_ranks) -> list[float]:
+    """Return the seconds for each size in the fastest round, in which the slowest rank counts.
+
+    The fastest time of each rank would be too short: a rank that comes late to a call waits for
+    nobody.
+
+    of_ranks  the seconds of each rank, for each round and size, as from `time_rounds`
+    """
+    return np.max(of_ranks, axis=0).min(axis=0).tolist()
 
 
 def one_message(sizes) -> list[float]:
@@ -67,30 +83,31 @@ def predict_sequential_time(count, nbytes, alpha, B) -> float:
 # ---- All-reduces on slow links --------------------------------------------------------------
 
 
-def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[float]]:
+def time_on_slow_links(all_reduces, sizes, alpha, B, rounds=2) -> dict[str, list[list[float]]]:
     """Time each all-reduce for each size in bytes, on links of latency alpha and B bytes/s.
 
     all_reduces  {name: function of a tensor}
-    Returns      {name: [seconds for each size]} on this rank, in the fastest round after a barrier
+    Returns      {name: seconds for each round and size, each after a barrier} on this rank
     """
     from pedagogy_lib import throttle
 
-    found = {name: [float("inf")] * len(sizes) for name in all_reduces}
+    found = {name: [[0.0] * len(sizes) for _ in range(rounds)] for name in all_reduces}
     with throttle(B, alpha):
-        for name, all_reduce in all_reduces.items():
+        for all_reduce in all_reduces.values():
             all_reduce(torch.zeros(dist.get_world_size()))  # opens the connections
-            for k, size in [*enumerate(sizes)] * rounds:
+        for number, name in product(range(rounds), all_reduces):  # all ways take turns
+            for k, size in enumerate(sizes):
                 x = torch.zeros(size // 4)
                 dist.barrier()
                 began = time.perf_counter()
-                all_reduce(x)
-                found[name][k] = min(found[name][k], time.perf_counter() - began)
+                all_reduces[name](x)
+                found[name][number][k] = time.perf_counter() - began
     return found
 
 
 def slowest_rank(values) -> dict[str, list[float]]:
-    """Return the slowest rank's milliseconds for each name and size, from all ranks' values."""
-    return {name: [1e3 * max(times) for times in zip(*(of_rank[name] for of_rank in values))]
+    """Return the milliseconds for each name and size, from all ranks' values: see fastest_round."""
+    return {name: [1e3 * t for t in fastest_round([of_rank[name] for of_rank in values])]
             for name in values[0]}  # fmt: skip
 
 
@@ -121,35 +138,72 @@ def gigabytes_per_second(sizes, seconds, factor=1.0) -> list[float]:
     return [factor * size / t / 1e9 for size, t in zip(sizes, seconds)]
 
 
-def both_ways(x) -> None:
-    """Send half of `x` from each of two ranks to the other, at the same time."""
-    half, other = len(x) // 2, 1 - dist.get_rank()
-    exchange(x[:half], other, x[half:], other)
+def one_way_each(x, incoming) -> None:
+    """Send half of `x` from rank 0 to rank 1, then as much back, with the calls of `exchange`."""
+    rank, half = dist.get_rank(), len(x) // 2
+    for sender in (0, 1):
+        operation, data = (dist.isend, x[:half]) if rank == sender else (dist.irecv, incoming)
+        for request in dist.batch_isend_irecv([dist.P2POp(operation, data, 1 - rank)]):
+            request.wait()
 
 
-def anatomy(nbytes, rounds=15) -> dict[str, float]:
-    """Return the median seconds of an all-reduce on two ranks, and of its parts.
+def anatomy(nbytes, rounds=15) -> list[dict[str, float]]:
+    """Take an all-reduce on two ranks apart: return the seconds of its parts in each round.
 
-    Each rank sends half of the tensor twice, adds up one half, and needs memory for incoming data.
+    It is the ring on two ranks, by hand, with a clock between its parts, which therefore add up to
+    "all". For comparison come Gloo's all-reduce, and a half that travels alone by the same calls.
     """
-    x = torch.zeros(nbytes // 4)
-    half, as_bytes = x[: len(x) // 2], x.view(torch.uint8)
-    ways = {
-        "all-reduce": lambda: dist.all_reduce(x),
-        "a half, one way": lambda: there_and_back(as_bytes[: nbytes // 2]),
-        "halves, both ways": lambda: both_ways(as_bytes),
-        "adding a half": lambda: half.add_(half),
-        "new memory for a half": lambda: torch.ones_like(half),
-    }
-    times = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            dist.barrier()
-            began = time.perf_counter()
-            way()
-            times[name].append(time.perf_counter() - began)
-    found = {name: median(of_name) for name, of_name in times.items()}
-    return found | {"a half, one way": found["a half, one way"] / 2}
+    x = torch.zeros(nbytes // 8 * 2)
+    half, other, found = len(x) // 2, 1 - dist.get_rank(), []
+    mine, theirs, incoming = x[:half], x[half:], torch.zeros(half)
+    for _ in range(1 + rounds):  # the first round opens connections
+        dist.barrier()
+        times = [time.perf_counter()]
+        for part in (
+            lambda: exchange(theirs, other, incoming, other),
+            lambda: mine.add_(incoming),
+            lambda: exchange(mine, other, theirs, other),
+            dist.barrier,
+            lambda: one_way_each(x, incoming),
+            dist.barrier,
+            lambda: dist.all_reduce(x),
+        ):
+            part()
+            times.append(time.perf_counter())
+        first, adding, second, _, there_and_back, _, gloo = np.diff(times).tolist()
+        found.append({
+            "first exchange": first, "addition": adding, "second exchange": second,
+            "all": first + adding + second,
+            "one half alone": there_and_back / 2, "Gloo's all-reduce": gloo,
+        })  # fmt: skip
+    return found[1:]
+
+
+def typical_round(rounds) -> dict[str, float]:
+    """Return the round in which "all" took the median time."""
+    return sorted(rounds, key=lambda one: one["all"])[len(rounds) // 2]
+
+
+def describe_anatomy(rounds) -> str:
+    """Describe what the second message at the same moment costs, and how Gloo's call compares.
+
+    The middle half of the rounds has to agree; otherwise no difference is claimed.
+    """
+    from pedagogy_lib import compare_rounds
+
+    alone, gloo, by_hand = (
+        [r[name] for r in rounds] for name in ("one half alone", "Gloo's all-reduce", "all")
+    )
+    both = compare_rounds([(r["first exchange"] + r["second exchange"]) / 2 for r in rounds], alone)
+    said = "too unsteady to say whether it is free"
+    if both.high < 1.3:
+        said = "so the second one is nearly free"
+    elif both.low > 1.5:
+        said = "so the second one is not free"
+    to_hand = compare_rounds(gloo, by_hand)
+    return (f"two halves at once, compared with one alone: {both}:\n    {said}\n"
+            f"Gloo's all-reduce, compared with the one by hand: {to_hand}:\n"
+            f"    {to_hand.word}")  # fmt: skip
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -172,7 +172,8 @@ def backward_tokens(ddp, micro_batches) -> None:
     Unchanged      weights, micro_batches, and whether ddp communicates in later backwards
     """
     ### BEGIN SOLUTION
-    counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
+    here = sum(count_tokens(targets) for _, targets in micro_batches)
+    counted = torch.tensor(here, device=next(ddp.parameters()).device)
     dist.all_reduce(counted)
     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
     for number, (tokens, targets) in enumerate(micro_batches, 1):

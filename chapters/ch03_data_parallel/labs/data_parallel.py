@@ -37,7 +37,7 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     shuffle = torch.Generator().manual_seed(seed + epoch)
     order = torch.randperm(length, generator=shuffle).tolist()
     each = -(-length // n)
-    enough = order * -(-each * n // length)
+    enough = order * -(-each * n // max(length, 1))
     return enough[: each * n][rank::n]
     ### END SOLUTION
 
@@ -71,11 +71,18 @@ class DDP(nn.Module):
     ranks match collectives by the order of the calls. After the backward, `finish()` begins the
     buckets that are left (a parameter may have had no part in the loss), waits for all, puts the
     averages into `.grad`, and starts over. While `synchronizing` is False, hooks send nothing,
-    gradients only add up, and `finish()` is not called.
+    gradients only add up, and `finish()` is not called. After any other backward it has to be
+    called on all ranks, even if the backward raised on one of them: otherwise the next gradients
+    would stay out of the averages.
 
     all_reduce  (x, group) begins to sum up x and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
-                by itself and leaves None where no rank has a gradient; here zeros are allowed
+                by itself, leaves None where no rank has a gradient, and divides first; here zeros
+                are allowed, by which weight decay and momentum move it, and in float16 a sum may
+                overflow.
+                It also copies rank 0's buffers to all ranks before a forward; here each rank keeps
+                its own, such as BatchNorm's running statistics
+    Raises      RuntimeError in a forward or backward before finish(). (Your is_ready need not.)
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
@@ -92,6 +99,8 @@ class DDP(nn.Module):
                 parameter.register_post_accumulate_grad_hook(ready)
 
     def forward(self, *inputs):
+        if self.begun and torch.is_grad_enabled():  # buckets of an earlier backward still travel
+            raise RuntimeError("call finish() after each backward, even after one that raised")
         return self.model(*inputs)
 
     def start_over(self):
@@ -103,6 +112,8 @@ class DDP(nn.Module):
         """Handle the complete gradient of a parameter in bucket `number`; autograd calls this."""
         ### BEGIN SOLUTION
         if self.synchronizing:
+            if parameter not in self.missing[number]:
+                raise RuntimeError("a gradient is ready twice: call finish() after each backward")
             self.missing[number].discard(parameter)
             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
                 self.begin_next()
@@ -177,11 +188,11 @@ def train(model, finish, text, steps, samples=32):
 
 
 def apart(model) -> float:
-    """Return the largest difference of any weight from rank 0's, on any rank."""
+    """Return the largest difference of any weight from rank 0's, on any rank; inf with a NaN."""
     mine = parameters_to_vector(model.parameters()).detach()
     of_rank_0 = mine.clone()
     dist.broadcast(of_rank_0, 0)
-    gap = (mine - of_rank_0).abs().max()
+    gap = (mine - of_rank_0).abs().max().nan_to_num(torch.inf)  # MAX may drop a NaN
     dist.all_reduce(gap, dist.ReduceOp.MAX)
     return gap.item()
 

@@ -32,7 +32,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
     Example     parameters of 40, 8, 48 and 16 bytes, bucket_bytes 64: the buckets have
                 [16, 48] and [8, 40] bytes
     Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
-                on, if gradients become ready in this order
+                on, if parameters are of one dtype and their gradients ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
     ### BEGIN SOLUTION
@@ -73,6 +73,8 @@ def flatten(bucket) -> Tensor:
 def unflatten(flat: Tensor, bucket) -> None:
     """Copy the parts of a flat tensor into the `.grad` of each parameter of a bucket."""
     for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+        if not p.requires_grad:  # frozen since the bucket was made
+            continue
         if p.grad is None:
             p.grad = torch.empty_like(p)
         p.grad.copy_(part.view_as(p))
@@ -103,8 +105,8 @@ def ways(model, bucket_bytes):
     }
 
 
-def seconds_of(ways, rounds=15) -> dict[str, float]:
-    """Return the median seconds of each way, after three rounds to warm up.
+def seconds_of(ways, rounds=15) -> dict[str, list[float]]:
+    """Return the seconds of each way in each round, after three rounds to warm up.
 
     In a round, the ways take turns, so that other work of this computer affects all of them.
     """
@@ -115,14 +117,15 @@ def seconds_of(ways, rounds=15) -> dict[str, float]:
             began = now()
             way()
             times[name].append(now() - began)
-    return {name: median(spent[3:]) for name, spent in times.items()}
+    return {name: spent[3:] for name, spent in times.items()}
 
 
-def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
+def what_ways_cost(model, sizes) -> tuple[dict[str, list[float]], float]:
     """Measure each way to average the model's gradients under its name, and time all ways.
 
     sizes    bytes of a bucket, one way each, between "each by itself" and "all in one"
-    Returns  {name: seconds}; and the seconds of an all-reduce of 4 kB, for which all ranks wait
+    Returns  {name: seconds of each round}; and the median seconds of an all-reduce of 4 kB, for
+             which all ranks wait
     """
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -134,22 +137,26 @@ def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
         with measure(name):
             way()
     times = seconds_of(found | {"small": partial(dist.all_reduce, small)}, rounds=23)
-    return {name: times[name] for name in found}, times["small"]
+    return {name: times[name] for name in found}, median(times["small"])
 
 
 def costs_beside_model(run) -> dict[str, dict[str, float]]:
     """Return calls, bytes, and measured and modelled seconds of ways in a run of `what_ways_cost`.
 
+    What was measured is the median of its "rounds".
+
     The model is calls × latency + bytes / bandwidth. The latency is that of the small all-reduce.
     The second term is the same for all ways: the seconds of "all in one" minus one latency.
     """
-    seconds, latency = run.values[0]
+    rounds, latency = run.values[0]
+    seconds = {label: median(of_label) for label, of_label in rounds.items()}
     travel = max(seconds["all in one"] - latency, 0)
     return {
         label: {
             "calls": len(run[label].calls[0]),
             "bytes": run[label].sent_bytes[0],
             "measured": seconds[label],
+            "rounds": rounds[label],
             "model": len(run[label].calls[0]) * latency + travel,
         }
         for label in seconds
@@ -200,7 +207,7 @@ def compare_ways(bucket_bytes=100_000) -> str:
     for p in model.parameters():
         p.grad = torch.randn_like(p)
     times = seconds_of(ways(model, bucket_bytes))
-    return "\n".join(f"{name:20} {1e3 * seconds:7.2f} ms" for name, seconds in times.items())
+    return "\n".join(f"{name:20} {1e3 * median(rounds):7.2f} ms" for name, rounds in times.items())
 
 
 def program(data):

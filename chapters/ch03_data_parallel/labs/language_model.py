@@ -137,8 +137,8 @@ def main(steps=300):
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
     for step in range(steps):
         inputs, targets = draw_batch(text, 32, step)
-        loss = mean_loss(model(inputs), targets)
         optimizer.zero_grad()
+        loss = mean_loss(model(inputs), targets)
         loss.backward()
         optimizer.step()
         if step % 50 == 49 or step == 0:

@@ -13,27 +13,27 @@ import torch.nn.functional as F
 from gradient_accumulation import digits
 from torch import Tensor
 
-SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, a learning rate that suits it, and momentum
+SMALL, MOMENTUM = 32, 0.9  # the batch from which the rules set out, and momentum
 HIDDEN, SEEDS = 64, 5
 WARM_UP = 0.25  # share of all steps
 RULES = ("constant", "linear", "linear, with warm-up")
 RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # candidates where the best rate counts
 
 
-def rate_at(rule: str, batch: int, progress: float) -> float:
-    """Return the learning rate of a step.
+def rate_at(rule: str, rate: float, batch: int, progress: float) -> float:
+    """Return the learning rate of a step, if SMALL is trained at `rate`.
 
-    rule      "constant": RATE for any batch. "linear": k times as much for a batch that is k times
-              as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows evenly from RATE
-              to that value during the first part of training, WARM_UP
+    rule      "constant": `rate` for any batch. "linear": k times as much for a batch that is k
+              times as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows evenly from
+              `rate` to that value during the first part of training, WARM_UP
     progress  the share of training that is over, from 0 to 1
     """
-    largest = RATE * batch / SMALL
+    largest = rate * batch / SMALL
     if rule == "constant":
-        return RATE
+        return rate
     if rule == "linear":
         return largest
-    return RATE + (largest - RATE) * min(1.0, progress / WARM_UP)
+    return rate + (largest - rate) * min(1.0, progress / WARM_UP)
 
 
 class Models:
@@ -73,63 +73,75 @@ class Models:
                 weight -= rates[:, None, None] * speed
 
 
-def train(data, batch: int, passes, ways) -> dict:
-    """Train with SEEDS seeds in each way; return {way: [(loss, accuracy) of each seed]}.
+def train(data, batch: int, passes, ways, seeds=SEEDS) -> dict:
+    """Train with seeds 0, 1, … in each way; return {way: [(loss, accuracy) of each seed]}.
 
     ways  {name: a function that returns the learning rate of a step, from the share of training
           that is over, from 0 to 1}
     The loss is over all training images, the accuracy over the test images. Each step draws a new
-    batch. The number of samples is the same for each batch size, up to part of a batch.
+    batch. The number of samples is the same for each batch size, up to part of a batch. A seed
+    gives the same start and the same batches in each way, so ways can be compared seed by seed.
     """
     images, labels, *_ = data
-    models = Models(list(range(SEEDS)) * len(ways))
-    orders = [torch.Generator().manual_seed(seed) for seed in range(SEEDS)]
+    models = Models(list(range(seeds)) * len(ways))
+    orders = [torch.Generator().manual_seed(seed) for seed in range(seeds)]
     steps = steps_of(data, batch, passes)
     for step in range(steps):
         chosen = torch.stack([torch.randperm(len(labels), generator=g)[:batch] for g in orders])
         chosen = chosen.repeat(len(ways), 1)
-        rates = [rate_of(step / steps) for rate_of in ways.values() for _ in range(SEEDS)]
+        rates = [rate_of(step / steps) for rate_of in ways.values() for _ in range(seeds)]
         models.step(models.losses(images[chosen], labels[chosen]), torch.tensor(rates).double())
-    return dict(zip(ways, results_of(models, *data), strict=True))
+    results = results_of(models, *data)
+    return {way: results[k * seeds : (k + 1) * seeds] for k, way in enumerate(ways)}
 
 
 @torch.no_grad()
 def results_of(models, images, labels, test_images, test_labels) -> list:
-    """Return (loss, accuracy) of all models, in groups of SEEDS."""
+    """Return (loss, accuracy) of each model."""
     n = len(models.weights[0])
     losses = models.losses(images.expand(n, -1, -1), labels.expand(n, -1))
     right = models(test_images.expand(n, -1, -1)).argmax(2) == test_labels
-    pairs = list(zip(losses.tolist(), right.double().mean(1).tolist()))
-    return [pairs[k : k + SEEDS] for k in range(0, n, SEEDS)]
+    return list(zip(losses.tolist(), right.double().mean(1).tolist()))
 
 
-def try_batches(data, batches, passes=12) -> dict[int, dict]:
-    """Train by each rule: {batch: {rule: [(loss, accuracy), …]}}, with one pair per seed."""
+def try_batches(data, batches, passes, rate, rules=RULES, seeds=SEEDS) -> dict[int, dict]:
+    """Train by each rule: {batch: {rule: [(loss, accuracy), …]}}, with one pair per seed.
 
-    def rules_for(batch):
-        return {rule: partial(rate_at, rule, batch) for rule in RULES}
+    rate  the learning rate of the batch SMALL
+    """
 
-    return {batch: train(data, batch, passes, rules_for(batch)) for batch in batches}
+    def ways(batch):
+        return {rule: partial(rate_at, rule, rate, batch) for rule in rules}
+
+    return {batch: train(data, batch, passes, ways(batch), seeds) for batch in batches}
 
 
-def tune_rates(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
+def try_rates(data, batch, passes, rates=RATES) -> dict[float, list[float]]:
+    """Train at several constant rates; return {rate: [loss of each seed]}."""
+    tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
+    return {rate: [loss for loss, _ in pairs] for rate, pairs in tried.items()}
+
+
+def best_of(at_rates) -> float:
+    """Return the rate with the lowest median loss."""
+    return min(at_rates, key=lambda rate: median(at_rates[rate]))
+
+
+def tune_rates(data, batches, passes, rates=RATES) -> dict[int, tuple[float, list[float]]]:
     """Find the best constant rates: {batch: (rate with the best median, losses of its seeds)}."""
-    found = {}
-    for batch in batches:
-        tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
-        losses = {rate: [loss for loss, _ in pairs] for rate, pairs in tried.items()}
-        rate = min(rates, key=lambda rate: median(losses[rate]))
-        found[batch] = rate, losses[rate]
-    return found
+    tried = {batch: try_rates(data, batch, passes, rates) for batch in batches}
+    return {batch: (best_of(losses), losses[best_of(losses)]) for batch, losses in tried.items()}
 
 
 def rows_of_losses(losses, tuned) -> list[list]:
-    """Return a table's rows: median losses by the linear rule and at the best rate, and the rates.
+    """Return a table's rows: rates and median losses of the linear rule and of the best rate.
 
     losses  {rule: {batch: [loss of each seed]}}; tuned: the result of `tune_rates`
     """
-    return [[batch, f"{rate_at('linear', batch, 0):g}", f"{median(losses['linear'][batch]):.3f}",
-             f"{rate:g}", f"{median(values):.3f}"]
+    base = tuned[SMALL][0]
+    return [[batch, f"{rate_at('linear', base, batch, 0):g}",
+             f"{median(losses['linear'][batch]):.3f}", f"{rate:g}", f"{median(values):.3f}",
+             f"{min(values):.3f} to {max(values):.3f}"]
             for batch, (rate, values) in tuned.items()]  # fmt: skip
 
 
@@ -140,29 +152,60 @@ def steps_of(data, batch, passes) -> int:
 def group_by_rule(found, which) -> dict[str, dict[int, list[float]]]:
     """Return {rule: {batch: [value of each seed]}}; which: 0 for losses, 1 for accuracies."""
     return {rule: {batch: [pair[which] for pair in pairs[rule]] for batch, pairs in found.items()}
-            for rule in RULES}  # fmt: skip
+            for rule in next(iter(found.values()))}  # fmt: skip
 
 
-def what_was_found(losses, within=2.0) -> str:
-    """Describe up to which batch each rule comes near the small one, and where "linear" breaks."""
-    goal = within * median(losses[RULES[0]][SMALL])
-    lines = [f"Loss of the small batch: {goal / within:.3f}."]
-    for rule, of_rule in losses.items():
-        good = [batch for batch, values in of_rule.items() if median(values) <= goal]
-        lines.append(f"{rule}: at most {within:g} times that up to a batch of {max(good)}.")
-    broken = [b for b, values in losses[RULES[1]].items() if median(values) > goal]
-    if not broken:
-        return "\n".join([*lines, "The linear rule did not break here."])
-    at = min(broken)
-    plain, warm = (losses[rule][at] for rule in RULES[1:])
-    apart = max(warm) < min(plain), max(plain) < min(warm)
-    verdict = ("it helps", "it harms")[apart.index(True)] if any(apart) else "no clear difference"
-    return "\n".join([
-        *lines,
-        f"The linear rule breaks at {at}: its seeds end between {min(plain):.2f} and "
-        f"{max(plain):.2f}.",
-        f"With warm-up there, between {min(warm):.2f} and {max(warm):.2f}: {verdict}.",
-    ])  # fmt: skip
+WITHIN = 5.0  # a batch keeps up if its median loss is at most so many times the small batch's
+
+
+def find_break(losses) -> int | None:
+    """Find the first batch that does not keep up, in {batch: losses of its seeds}."""
+    limit = WITHIN * median(losses[SMALL])
+    return next((batch for batch, values in losses.items() if median(values) > limit), None)
+
+
+def describe_rule(losses) -> str:
+    """Describe where the linear rule breaks, and how the constant rate does there."""
+    linear, at = losses["linear"], find_break(losses["linear"])
+    small = f"A batch of {SMALL}: loss {median(linear[SMALL]):.3f}, {spread(linear[SMALL])}."
+    if at is None:
+        return f"{small}\nLinear rule: at most {WITHIN:g} times that with all batches."
+    constant = losses["constant"]
+    ahead = [str(b) for b in linear if b < at and max(linear[b]) < min(constant[b])]
+    return (f"{small}\nLinear rule: over {WITHIN:g} times that from a batch of {at} on.\n"
+            f"There its seeds end {spread(linear[at])}; with the constant rate,\n"
+            f"{spread(constant[at])}. Smaller batches at which all its seeds end\n"
+            f"below those of the constant rate: {', '.join(ahead) or 'none'}.")  # fmt: skip
+
+
+def describe_best(tuned) -> str:
+    """Describe up to which batch the best rate keeps up, and by how much the largest does not."""
+    losses, largest = {batch: values for batch, (_, values) in tuned.items()}, max(tuned)
+    times = median(losses[largest]) / median(losses[SMALL])
+    apart = min(losses[largest]) > max(losses[SMALL])
+    return (f"Best rate: over {WITHIN:g} times the small batch's loss from {find_break(losses)} on."
+            f"\nA batch {largest / SMALL:g} times as large has a best rate "
+            f"{tuned[largest][0] / tuned[SMALL][0]:g} times as high,\nand a loss {times:.0f} times "
+            f"as high. {'All' if apart else 'Not all'} its seeds end above those of {SMALL}."
+            )  # fmt: skip
+
+
+def describe_warm_up(data, batch, passes, rate, seeds=16) -> str:
+    """Compare the linear rule with and without warm-up on one batch, seed by seed."""
+    if batch is None:
+        return "The linear rule did not break here, so warm-up has nothing to mend."
+    found = try_batches(data, [batch], passes, rate, RULES[1:], seeds)[batch]
+    plain, warm = ([loss for loss, _ in pairs] for pairs in found.values())
+    lower = sum(one < other for one, other in zip(warm, plain))
+    verdict = "no clear difference"  # if the rules were alike, 13 of 16 would be rare: 1 in 50
+    if max(lower, seeds - lower) >= 13 / 16 * seeds:
+        verdict = "it helps" if lower > seeds / 2 else "it harms"
+    return (f"With warm-up, a batch of {batch} ends lower for {lower} of {seeds} seeds,\n"
+            f"median {median(warm):.2f} and not {median(plain):.2f}: {verdict}.")  # fmt: skip
+
+
+def spread(values) -> str:
+    return f"between {min(values):.3f} and {max(values):.3f}"
 
 
 def steps_to(goal, data, batches, rates=RATES, limit=400) -> dict[int, list[int]]:
@@ -232,8 +275,8 @@ def noise_and_signal(gradients: Tensor, samples: int) -> tuple[float, float]:
     return noise, (n * after - before) / (n - 1)
 
 
-def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) -> dict:
-    """Train with a batch of SMALL and measure {step: (training loss, noise scale)}.
+def noise_along(data, rate, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) -> dict:
+    """Train with a batch of SMALL at `rate` and measure {step: (training loss, noise scale)}.
 
     draws  measurements to sum at the same weights, because a single one is noisy
     """
@@ -253,9 +296,9 @@ def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) ->
             of_ranks = (torch.stack([gradient() for _ in range(ranks)]) for _ in range(draws))
             pairs = [noise_and_signal(gradients, samples) for gradients in of_ranks]
             noise, signal = map(sum, zip(*pairs))
-            ((loss, _),) = results_of(models, *data)[0]
+            ((loss, _),) = results_of(models, *data)
             found[step] = loss, noise / signal
-        models.step(draw_losses(SMALL), torch.tensor([RATE]).double())
+        models.step(draw_losses(SMALL), torch.tensor([rate]).double())
     return found
 
 
@@ -267,7 +310,10 @@ def steps_by_noise(needed, scale) -> dict[int, float]:
 
 
 def main():
-    for batch, found in try_batches(digits(), (32, 128, 512, 1024)).items():
+    data, passes = digits(), 12
+    rate = best_of(try_rates(data, SMALL, passes))
+    print(f"best of {len(RATES)} rates with a batch of {SMALL}: {rate:g}")
+    for batch, found in try_batches(data, (32, 128, 512, 1024), passes, rate).items():
         told = (f"{rule} {median(loss for loss, _ in pairs):.3f}" for rule, pairs in found.items())
         print(f"batch {batch:4}: loss after 12 passes, {', '.join(told)}")
 

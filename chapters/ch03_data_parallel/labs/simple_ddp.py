@@ -26,12 +26,21 @@ def start_equal(model, group=None) -> None:
 
     Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
     Equals  the effect of the constructor DistributedDataParallel(model)
+    Raises  ValueError if a tensor is a view with gaps in memory
     Cost    one broadcast of each tensor of rank 0's model: n-1 copies of the model in all
     """
+    need_dense(model)
     ### BEGIN SOLUTION
     for tensor in [*model.parameters(), *model.buffers()]:
         dist.broadcast(tensor.detach(), group_src=0, group=group)
     ### END SOLUTION
+
+
+def need_dense(model):
+    """Raise ValueError if a tensor is strided or expanded; Gloo would write beside its numbers."""
+    for name, x in [*model.named_parameters(), *model.named_buffers()]:
+        if torch.empty_like(x, device="meta").stride() != x.stride():
+            raise ValueError(f"{name} is a view with gaps in memory: make it contiguous() first")
 
 
 def average_gradients(model, group=None) -> None:
@@ -43,7 +52,8 @@ def average_gradients(model, group=None) -> None:
 
     Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
     Equals  the `.grad` of DistributedDataParallel(..., find_unused_parameters=True), except that
-            zeros are as good as None where no rank has a gradient
+            zeros may take the place of None where no rank has a gradient, by which AdamW's weight
+            decay and momentum move it; and a sum may overflow in float16, as DDP divides first
     Cost    one all-reduce per parameter; each rank sends 2(n-1)/n of their bytes
     """
     ### BEGIN SOLUTION
@@ -72,8 +82,8 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
     Return three numbers of seconds. The second is a backward without communication, which
     `ddp.no_sync()` switches off if the forward is under it, too. The third is a backward with
     communication minus the second number. That is the *exposed* communication: the time in which
-    the rank only waits, for messages or for a slower rank. Return it even if it is negative. Read
-    the clock with `now()`.
+    the rank waits, for messages or for a slower rank, and what DDP's hooks compute. Return it even
+    if it is negative. Read the clock with `now()`.
 
     Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
     ddp      a model in DistributedDataParallel
@@ -151,7 +161,9 @@ def compare(text) -> tuple[str, float]:
 
 
 def overhead(text, rounds=23) -> str:
-    """Describe the parts of a step, as medians over rounds."""
+    """Describe the parts of a step, as medians over rounds, with a margin for communication."""
+    from pedagogy_lib import compare_rounds
+
     torch.manual_seed(0)
     ddp = DistributedDataParallel(Transformer())
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))
@@ -160,9 +172,10 @@ def overhead(text, rounds=23) -> str:
         return "forward, backward, communication: exercise {{time_step}} is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
     share = communication / (forward + backward)
+    both = compare_rounds([b + c for _, b, c in times], [b for _, b, _ in times])  # round by round
     return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (
         f"adds {communication:.1f} ms: {share:.0%} of the computing"
-        if communication > 0
+        if both.word == "slower"
         else "adds less than what two steps differ by"
     )
 

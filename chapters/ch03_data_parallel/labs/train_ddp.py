@@ -16,7 +16,9 @@ import torch.distributed.nn.functional
 import torch.nn.functional as F
 from gradient_accumulation import digits
 from torch import nn
+from torch.distributed.elastic.multiprocessing.errors import record
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 
@@ -50,7 +52,7 @@ class Training:
         share = share_of_batch(options, len(images))
         dtype = torch.float64 if options.precision == "float64" else torch.float32
         self.tests, self.test_labels = tests.to(device, dtype), test_labels.to(device)
-        torch.manual_seed(0)
+        torch.manual_seed(0)  # the same on all ranks, which make the same model
         model = nn.Sequential(nn.Linear(images.shape[1], 64), nn.ReLU(), nn.Linear(64, 10))
         self.model = model.to(device, dtype)
         self.ddp = DistributedDataParallel(self.model)
@@ -60,6 +62,9 @@ class Training:
         self.loader = DataLoader(samples, share, sampler=self.sampler, drop_last=True)
         self.autocast = torch.autocast(torch.device(device).type, torch.bfloat16,
                                        enabled=options.precision == "bfloat16")  # fmt: skip
+        # From here on each rank draws its own numbers, if dropout or augmentation draws any. The
+        # sampler has a seed of its own, the same on all ranks.
+        torch.manual_seed(dist.get_rank())
 
     def train_epoch(self) -> float:
         """Train with all samples once, in a new order; return the mean loss over all ranks."""
@@ -126,14 +131,14 @@ class Training:
 
     def resume(self):
         """Resume from options.file if rank 0 finds it; rank 0 reads it and informs all others."""
-        found = [None]
+        found = None
         if dist.get_rank() == 0 and os.path.exists(self.options.file):
-            found = [torch.load(self.options.file, map_location="cpu")]
-        dist.broadcast_object_list(found)
-        if found[0] is not None:
-            self.model.load_state_dict(found[0]["model"])
-            self.optimizer.load_state_dict(found[0]["optimizer"])
-            self.epoch = found[0]["epoch"]
+            found = torch.load(self.options.file, map_location=self.device)
+        found = broadcast_state(found, self.device)
+        if found is not None:
+            self.model.load_state_dict(found["model"])
+            self.optimizer.load_state_dict(found["optimizer"])
+            self.epoch = found["epoch"]
 
     def run(self) -> list[float]:
         """Train until options.epochs, from the checkpoint if there is one; return the losses."""
@@ -151,6 +156,25 @@ class Training:
         return losses
 
 
+def broadcast_state(state, device):
+    """Return rank 0's `state` on every rank: tensors are sent one by one, all else as one object.
+
+    An object is pickled as a whole, and NCCL sends it through the memory of each GPU.
+    """
+    outline = [tree_map_only(torch.Tensor, lambda x: x.to("meta"), state)]
+    dist.broadcast_object_list(outline)
+    if dist.get_rank() == 0:
+        state = tree_map_only(torch.Tensor, torch.Tensor.contiguous, state)
+    else:
+        state = tree_map_only(
+            torch.Tensor, lambda x: torch.empty(x.shape, dtype=x.dtype, device=device), outline[0]
+        )
+    for leaf in tree_leaves(state):
+        if isinstance(leaf, torch.Tensor):
+            dist.broadcast(leaf, 0)
+    return state
+
+
 def share_of_batch(options, samples) -> int:
     """Return how many samples of a step each rank gets, so that all micro-batches are equal.
 
@@ -165,9 +189,10 @@ def share_of_batch(options, samples) -> int:
     return options.batch // n
 
 
+@record  # torchrun then reports the traceback of the rank that failed first
 def main(words=None):
     options = options_of(words)
-    if torch.cuda.is_available():
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
         device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))  # this process's own GPU
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", device_id=device)

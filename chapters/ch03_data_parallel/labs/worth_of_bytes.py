@@ -113,6 +113,14 @@ def ends_of(losses, way) -> str:
     return f"{median(ends):.3f} ({ends[0]:.3f} to {ends[-1]:.3f})"
 
 
+def compare_ends(first, way, second, other) -> str:
+    """Say which of two ways ends lower, if all its seeds do."""
+    ends, others = ([c[max(c)] for c in of[key]] for of, key in ((first, way), (second, other)))
+    if min(ends) <= max(others) and min(others) <= max(ends):
+        return "No clear difference."
+    return f"All seeds end lower with “{way if max(ends) < min(others) else other}”."
+
+
 def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
     """Return a table's rows: bytes and seconds per step, final losses, steps in a time, their loss.
 
@@ -131,7 +139,7 @@ def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
 def what_was_found(losses, bytes_of, seconds, steps) -> str:
     """Describe the plain way and the best ways, after the same steps, bytes and seconds.
 
-    The best ways are the one with the lowest loss and all whose seeds overlap with its seeds.
+    The best ways are the one with the lowest median and all whose seeds overlap with its seeds.
     """
     part, plain = steps // 5, "all-reduce"
     after = {
@@ -144,10 +152,10 @@ def what_was_found(losses, bytes_of, seconds, steps) -> str:
     lines = []
     for what, fits in after.items():
         found = {way: [round(curve_at(c, fits[way]), 3) for c in losses[way]] for way in losses}
-        lowest = min(max(ends) for ends in found.values())
-        lead = [way for way, ends in found.items() if min(ends) <= lowest]
-        best = min(median(found[way]) for way in lead)
-        lines.append(f"After {what}: loss {median(found[plain]):.2f} with {plain}; {best:.2f} with")
+        best = min(found, key=lambda way: median(found[way]))
+        lead = [way for way, ends in found.items() if min(ends) <= max(found[best])]
+        ends = median(found[plain]), median(found[best])
+        lines.append(f"After {what}: loss {ends[0]:.2f} with {plain}; {ends[1]:.2f} at best, with")
         lines.append(f"    {' / '.join(lead)}")
     return "\n".join(lines)
 

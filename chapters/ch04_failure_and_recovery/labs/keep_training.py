@@ -102,7 +102,8 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     """Exercise {{who_is_there}}. Agree on who takes part, and return the same sorted list to all.
 
     Each process announces itself and checks now and then who has come. A list is proposed when n
-    have come, as no more are expected. A process that has trained with others does not wait for
+    ranks have come, as no more are expected: two processes of one rank, of which one has died,
+    count once. A process that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
     have passed. The first proposal counts for all processes; one that comes later gets it, too,
     without its own name on it. A newcomer waits for the list of the others, even for longer than
@@ -113,7 +114,7 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     store     a torch.distributed store. append(key, text) adds to a text; compare_set(key, "",
               text) sets a text only if there is none; both are atomic
     meeting   its name: put it into all keys, as there will be other meetings
-    me        the name of this process, which contains no comma
+    me        the name of this process, without a comma; its rank comes first, up to a space
     former    the names of the processes it has trained with, itself among them; [] for a newcomer
     """
     ### BEGIN SOLUTION
@@ -122,7 +123,8 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     while not store.check([f"{meeting}: agreed"]):
         came = set(store.get(f"{meeting}: came").decode().split(",")) - {""}
         all_of_them = set(former) <= came or time.monotonic() > until
-        if len(came) >= n or (former and all_of_them):
+        ranks = {name.split(" ")[0] for name in came}
+        if len(ranks) >= n or (former and all_of_them):
             store.compare_set(f"{meeting}: agreed", "", json.dumps(sorted(came)))
         time.sleep(0.01)
     return json.loads(store.get(f"{meeting}: agreed"))

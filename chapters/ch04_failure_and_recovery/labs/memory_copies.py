@@ -7,6 +7,7 @@ import shutil
 
 import torch
 import torch.distributed as dist
+from collectives import exchange
 from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import Crew, Lost, Training, away_once, common_folder, one_process, talking
@@ -90,9 +91,7 @@ class Copies:
         keeper, owner = (self.rank + self.shift) % self.n, (self.rank - self.shift) % self.n
         coming = torch.zeros_like(state)
         if keeper != self.rank:  # otherwise it is alone
-            requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
-            for request in requests:
-                request.wait()
+            exchange(state, keeper, coming, owner)
         self.held[owner, step], self.held[self.rank, step] = coming, state
         self.forget(lambda other: other <= step - self.KEPT)
 
@@ -122,25 +121,26 @@ def restore(training, copies) -> int | None:
 
     Each rank takes its own state if it has it, or receives it from the rank that keeps it.
 
-    Raises  ValueError if a rank and the one that kept its copy are gone
+    Raises  ValueError if a rank and the one that kept its copy are gone after the first step
     """
     held = [None] * copies.n
     dist.all_gather_object(held, list(copies.held))
     step = newest_common(held)
-    if step is None and any(held):
+    if step is None and any(other for of_rank in held for _, other in of_rank):
         raise ValueError("a state is on no rank any more: only a checkpoint helps")
     if step is None:
         return None
-    requests, coming = [], torch.zeros_like(training.state())
+    messages, coming = [], torch.zeros_like(training.state())
     for owner in range(copies.n):
         if (owner, step) not in held[owner]:
             holder = next(rank for rank in range(copies.n) if (owner, step) in held[rank])
             if copies.rank == owner:
-                requests.append(dist.irecv(coming, holder))
+                messages.append(dist.P2POp(dist.irecv, coming, holder))
             elif copies.rank == holder:
-                requests.append(dist.isend(copies.held[owner, step], owner))
-    for request in requests:
-        request.wait()
+                messages.append(dist.P2POp(dist.isend, copies.held[owner, step], owner))
+    if messages:  # one batch: on NCCL, single messages may wait for each other (chapter 02)
+        for request in dist.batch_isend_irecv(messages):
+            request.wait()
     training.load_state(step, copies.held.get((copies.rank, step), coming))
     copies.forget(lambda other: other > step)  # those steps will be taken again
     training.gather_weights()
@@ -177,8 +177,7 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
                     continue
                 with talking():
                     restored = restore(training, copies)
-                    if restored is None:  # so that ranks can go back to the very beginning, too
-                        copies.exchange(0, training.state())
+                    copies.exchange(training.steps, training.state())  # new ranks hold nothing yet
                 went_on += [restored] * (restored is not None)
             elif training.steps < steps:
                 is_to_meet = bool(step(training, copies))

@@ -22,23 +22,31 @@ def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: in
     of this loss have been added to .grad of `weight`, and of everything that `hidden` was computed
     from.
 
-    hidden   (positions, width), computed by other layers; their graph is used up
-    weight   (vocabulary, width), a parameter; it may have a gradient already, and other uses
-    targets  (positions,), int64
+    hidden   (positions, width), computed by other layers that are trained; their graph is used up
+    weight   (vocabulary, width), a parameter that is trained; it may have a gradient already, and
+             other uses
+    targets  (positions,), int64; a position whose target is -100 is ignored
     Returns  the mean over all positions, a tensor with one number and no graph
-    Equals   F.cross_entropy(hidden @ weight.T, targets), and then backward()
+    Equals   F.cross_entropy(hidden @ weight.T, targets), and then backward(). With numbers of 16
+             bits, the loss and the sums over chunks are float32
     Cost     memory: the logits of one chunk, what cross_entropy makes of them, gradients; the
              backward of the layers before runs once
     """
     ### BEGIN SOLUTION
-    total, gradients = torch.zeros((), dtype=hidden.dtype), []
+    exact = torch.promote_types(weight.dtype, torch.float32)  # for sums over many chunks
+    total, gradients = torch.zeros((), dtype=exact), []
+    of_weight = torch.zeros_like(weight, dtype=exact)
+    count = (targets != -100).sum()  # -100: ignored, as in F.cross_entropy
     for part, answers in zip(hidden.detach().split(size), targets.split(size)):
         part.requires_grad_()
-        loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
-        loss.backward()
+        loss = F.cross_entropy((part @ weight.T).to(exact), answers, reduction="sum") / count
+        of_part, of_chunk = torch.autograd.grad(loss, (part, weight))
         total += loss.detach()
-        gradients.append(part.grad)
+        of_weight += of_chunk
+        del of_chunk  # else it is there until the next chunk's is complete
+        gradients.append(of_part)
     hidden.backward(torch.cat(gradients))
+    weight.backward(of_weight.to(weight.dtype))  # adds to its .grad
     return total
     ### END SOLUTION
 
@@ -116,6 +124,26 @@ def is_as_at_once(way, positions=50, width=8, vocabulary=300) -> bool:
         problem = Problem(positions, width, vocabulary, torch.float64)
         found.append([problem.backward(each), *problem.gradients()])
     return close(*found)
+
+
+def bfloat16_error(way, positions=256, width=64, vocabulary=1_000) -> float:
+    """Return how far the matrix's gradient in bfloat16 is from that in float32, by its length."""
+    gradients = []
+    for dtype in (torch.bfloat16, torch.float32):
+        problem = Problem(positions, width, vocabulary)
+        problem.inputs = problem.inputs.bfloat16().to(dtype)  # the same numbers in both
+        problem.layer.bfloat16().to(dtype)
+        problem.weight = nn.Parameter(problem.weight.detach().bfloat16().to(dtype))
+        problem.backward(way)
+        gradients.append(problem.weight.grad.float())
+    return ((gradients[0] - gradients[1]).norm() / gradients[1].norm()).item()
+
+
+def add_by_autograd(hidden: Tensor, weight: Tensor, targets: Tensor, size: int):
+    """Run the backward of a loss in chunks; autograd adds up the gradients of the matrix."""
+    for part, answers in zip(hidden.detach().split(size), targets.split(size)):
+        loss = F.cross_entropy((part @ weight.T).float(), answers, reduction="sum")
+        (loss / len(targets)).backward()
 
 
 # ---- The memory of the process --------------------------------------------------------------

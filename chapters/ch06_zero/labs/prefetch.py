@@ -43,7 +43,7 @@ class Prefetching(Zero3):
 
     depth   how many units are gathered ahead
     coming  {unit: what waits for its gather}, for the units that are gathered or on their way
-    Equals  Zero1
+    Equals  Zero1. All ranks have to use the same modules, as in Zero3
     Cost    as Zero3: 3(n-1)/n of the model for each forward and backward
     """
 
@@ -63,6 +63,8 @@ class Prefetching(Zero3):
 
     def need(self, unit):
         """Begin to gather a unit and the next ones, and return when this one is gathered."""
+        if unit in self.there:  # within `whole`
+            return
         self.now.append(unit)
         ### BEGIN SOLUTION
         for each in [unit, *self.ahead()]:
@@ -92,6 +94,12 @@ class Prefetching(Zero3):
         while self.reductions:
             self.reductions.pop(0)()
         ### END SOLUTION
+
+    def zero_grad(self):
+        while self.reductions:
+            self.reductions.pop(0)()  # it would add to a shard's gradient later
+        super().zero_grad()
+        self.now = []
 
     def update(self):
         for unit in list(self.coming):
@@ -238,12 +246,29 @@ def one_step(how, layers_in_a_unit=1, travel=EVEN, latency=LATENCY):
     return took / FORWARD, max(seen) / sum(flat.nbytes for flat in flats)
 
 
-def quickest(*args, tries=3):
-    """Return the quickest of some runs of one_step on 2 ranks; other programs can only slow it."""
+def take_turns(ways, rounds=3) -> dict:
+    """Launch one_step on 2 ranks in several ways that take turns; return {name: [its runs]}.
+
+    ways  {name: arguments of one_step}
+    """
     from pedagogy_lib import launch
 
-    runs = [launch(one_step, *args, world_size=2, device="cpu") for _ in range(tries)]
+    runs = {name: [] for name in ways}
+    for name in [*ways] * rounds:
+        runs[name].append(launch(one_step, *ways[name], world_size=2, device="cpu"))
+    return runs
+
+
+def quickest(runs):
+    """Return the quickest run, because other programs can only make one slower."""
     return min(runs, key=lambda run: run.values[0][0])
+
+
+def compare_steps(runs, name, other):
+    """Compare the time of a step in two ways of `take_turns`, with a margin of a twentieth."""
+    from pedagogy_lib import compare_rounds
+
+    return compare_rounds(*([run.values[0][0] for run in runs[x]] for x in (name, other)), 0.05)
 
 
 def watch(engine, pace):
@@ -270,12 +295,12 @@ def main():
 
     if misses_something(__file__):
         return
-    for layers in (1, 2, 3, 6):
-        for depth in (0, 1, 2):
-            run = quickest(depth, layers, UNEVEN)
-            took = max(forwards for forwards, _ in run.values)
-            print(f"{layers} layers in a unit, {depth} ahead: {took:.1f} forwards of a layer, "
-                  f"at most {run.values[0][1]:.2f} models gathered", flush=True)  # fmt: skip
+    ways = {(depth, layers): (depth, layers, UNEVEN) for layers in (1, 2, 3, 6)
+            for depth in (0, 1, 2)}  # fmt: skip
+    for (depth, layers), runs in take_turns(ways).items():
+        took, most = quickest(runs).values[0]
+        print(f"{layers} layers in a unit, {depth} ahead: {took:.1f} forwards of a layer, "
+              f"at most {most:.2f} models gathered", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

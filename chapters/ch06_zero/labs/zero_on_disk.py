@@ -9,15 +9,14 @@ import tempfile
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from statistics import median
 
 import torch
 import torch.distributed as dist
 from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from simple_ddp import now, share_of_rank
+from simple_ddp import share_of_rank
 from torch import Tensor, nn
-from zero import Zero3, whole
+from zero import Zero3, drop_gathered, whole
 
 # ---- Offloading -----------------------------------------------------------------------------
 #
@@ -35,11 +34,13 @@ class DiskOffloadOptimizer:
     """An optimizer that has everything in files: a copy of the parameters, and its state.
 
     A step takes the gradients to the host, steps there, and brings the parameters back. State that
-    an optimizer makes in its first step goes to a file at once, parameter by parameter.
+    an optimizer makes in its first step goes to a file at once, parameter by parameter. A step
+    overwrites what else has been written into a parameter, so load weights before you make this.
 
     parameters      on the device
     make_optimizer  takes a list of parameters; it gets one at a time
-    folder          for the files, which are as large as the copies and the state
+    folder          for the files, which are as large as the copies and the state. Each rank has its
+                    own files in it; another optimizer needs another folder
     dtype           of the copies and of the state, if it is not that of the parameters: float32
                     makes the copies master weights of parameters in bfloat16
     Raises          ValueError if the optimizer needs all parameters at once, as
@@ -49,8 +50,9 @@ class DiskOffloadOptimizer:
 
     @torch.no_grad()
     def __init__(self, parameters, make_optimizer, folder, dtype=None):
-        self.parameters, self.folder = list(parameters), Path(folder)
-        need_one_by_one(make_optimizer)
+        rank = dist.get_rank() if dist.is_initialized() else 0
+        self.parameters, self.folder = list(parameters), Path(folder, f"rank {rank}")
+        need_one_by_one(make_optimizer([nn.Parameter(torch.zeros(1))]))
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
             nn.Parameter(
@@ -83,42 +85,59 @@ class DiskOffloadOptimizer:
             p.grad = None
 
 
-def need_one_by_one(make_optimizer):
-    kind = getattr(make_optimizer, "func", make_optimizer)  # the class inside a partial
-    if getattr(kind, "takes_all", False):
+def need_one_by_one(optimizer):
+    if getattr(optimizer, "takes_all", False):
+        kind = type(optimizer).__name__
         raise ValueError(
-            f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
-            f"them at once: put {kind.__name__} around Offloaded"
+            f"DiskOffloadOptimizer makes an optimizer for each parameter, but {kind} needs all of "
+            f"them at once: put {kind} around DiskOffloadOptimizer"
         )
 
 
-def train_large(folder, megabytes, steps=4) -> tuple[str, float]:
-    """Train one large layer in stage 3; the last step is measured as "step".
+def make_large(folder, megabytes):
+    """Return one large layer and its engine of stage 3.
 
     folder     for the optimizer's state; None: in memory
     megabytes  of Adam's state, on all ranks together
-    Returns    a hash of the weights at the end, and the median time of the optimizer's step
+    """
+    torch.manual_seed(0)
+    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
+    model, adam = nn.Linear(side, side, bias=False), torch.optim.Adam
+    if folder is not None:
+        adam = partial(DiskOffloadOptimizer, make_optimizer=adam, folder=folder)
+    return model, Zero3(model, adam)
+
+
+def train_large(folder, megabytes, steps=4) -> str:
+    """Train a large layer; the last step is measured as "step"; return a hash of the weights.
+
+    folder, megabytes  as for `make_large`
     """
     from pedagogy_lib import measure
 
-    torch.manual_seed(0)
-    side = int((megabytes * 1e6 / 8) ** 0.5)  # 8 bytes of state per number
-    model, rank, adam = nn.Linear(side, side, bias=False), dist.get_rank(), torch.optim.Adam
-    if folder is not None:
-        adam = partial(
-            DiskOffloadOptimizer, make_optimizer=adam, folder=Path(folder, f"rank {rank}")
-        )
-    engine, times = Zero3(model, adam), []
-    x = torch.randn(8, side, requires_grad=True)
+    model, engine = make_large(folder, megabytes)
+    x = torch.randn(8, model.in_features, requires_grad=True)
     for step in range(steps):
         with measure("step") if step == steps - 1 else contextlib.nullcontext():
-            model(x + rank).square().mean().backward()
-            began = now()
+            model(x + dist.get_rank()).square().mean().backward()
             engine.step()
-            times.append(now() - began)
     with whole(engine):
         weights = model.weight.detach().clone()  # NumPy would keep the storage
-        return sha256(weights.numpy()).hexdigest(), median(times[1:])
+        return sha256(weights.numpy()).hexdigest()
+
+
+def time_optimizers(folder, megabytes, rounds=6):
+    """Measure the optimizer's step with its state in memory, and then on disk, in turns."""
+    from pedagogy_lib import measure
+
+    ways = {"state in memory": None, "state on disk": folder}
+    made = {name: make_large(place, megabytes) for name, place in ways.items()}
+    for name in [*made] * rounds:
+        model, engine = made[name]
+        model(torch.ones(8, model.in_features, requires_grad=True)).square().mean().backward()
+        dist.barrier()
+        with measure(name, memory=False):
+            engine.step()
 
 
 def watch_mixed(folder) -> int:
@@ -129,8 +148,7 @@ def watch_mixed(folder) -> int:
     from pedagogy_lib import measure
 
     model = nn.Linear(256, 256, bias=False).bfloat16()
-    place = Path(folder, f"rank {dist.get_rank()}")
-    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=place,
+    in_files = partial(DiskOffloadOptimizer, make_optimizer=torch.optim.Adam, folder=folder,
                        dtype=torch.float32)  # fmt: skip
     engine = Zero3(model, in_files)
     x = torch.randn(8, 256).bfloat16()
@@ -149,7 +167,8 @@ def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
     """Return what an optimizer keeps for a parameter, by name, even if another one is inside it.
 
     This is so in GradientClipOptimizer, in MixedPrecision, which keeps a master, and in
-    DiskOffloadOptimizer, which keeps a copy.
+    DiskOffloadOptimizer, which keeps a copy. It is so in LossScaleOptimizer, too, but its factor
+    belongs to no parameter, so it is not returned: save `scaler.scale` and `scaler.good` yourself.
     """
     if hasattr(optimizer, "state"):
         return dict(optimizer.state[p])
@@ -163,7 +182,11 @@ def collect_optimizer_state(optimizer, p) -> dict[str, Tensor]:
 
 
 def make_state(engine) -> None:
-    """Make the optimizer create its state, in a step that is overwritten afterwards."""
+    """Make the optimizer create its state, in a step that is overwritten afterwards.
+
+    What was gathered ahead of time is dropped, because it soon is out of date.
+    """
+    drop_gathered(engine)
     for unit in engine.units.values():
         unit.shard.grad = torch.zeros_like(unit.shard)
     engine.optimizer.step()
@@ -178,18 +201,38 @@ def show_shards(engine) -> None:
             all_gather_ring(unit.chunks, unit.group)
 
 
+def need_all_ranks(engine) -> None:
+    """Raise ValueError if an engine shards over a group: files and shards are numbered by rank."""
+    n = dist.get_world_size()
+    if any(unit.n != n for unit in engine.units.values()):
+        raise ValueError(
+            f"this engine shards over a group of the {n} ranks, but these files take one that "
+            "shards over all of them"
+        )
+
+
+def get_unsharded(engine) -> dict[str, Tensor]:
+    """Return what is in no unit, by name: frozen parameters, and buffers that a state_dict has."""
+    in_units = {p for unit in engine.units.values() for p in unit.parameters}
+    named = engine.model.state_dict(keep_vars=True)
+    return {f"model.{name}": x.detach() for name, x in named.items() if x not in in_units}
+
+
 def make_sharded_state(engine) -> dict[str, Tensor]:
-    """Return the content of a ZeRO engine's checkpoint: shards, and the optimizer's state for them.
+    """Return the content of a ZeRO engine's checkpoint: shards, their optimizer state, the rest.
 
     Shards are written as parts of one long tensor without padding, since padding depends on the
     number of ranks. Each is a `DTensor`, which knows which part this rank has, so that
     torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
+
+    Raises  ValueError if the engine shards over a group of some ranks only
     """
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Shard
 
+    need_all_ranks(engine)
     mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
-    state = {}
+    state = get_unsharded(engine)
     for number, unit in enumerate(engine.units.values()):
         length, each = sum(unit.sizes), unit.shard.numel()
         here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
@@ -205,7 +248,12 @@ def make_sharded_state(engine) -> dict[str, Tensor]:
 
 
 def save(engine, folder) -> None:
-    """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    """Write a checkpoint of a ZeRO engine; every rank writes its own part.
+
+    The folder is a new one: files that it has are overwritten, and if the program is killed
+    meanwhile, neither checkpoint is whole. Of buffers that differ between ranks, one rank's are
+    saved. The factor of a LossScaler is not saved.
+    """
     import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
 
     dcp.save(make_sharded_state(engine), checkpoint_id=str(folder))
@@ -213,7 +261,10 @@ def save(engine, folder) -> None:
 
 @torch.no_grad()
 def load(engine, folder) -> None:
-    """Read a checkpoint into an engine of the same model and units, on any number of ranks."""
+    """Read a checkpoint into an engine of the same model and units, on any number of ranks.
+
+    It takes a step, which may change the factor of a LossScaler: restore that one afterwards.
+    """
     import torch.distributed.checkpoint as dcp
 
     make_state(engine)

@@ -6,7 +6,7 @@ torchrun --nproc-per-node 2 labs/decoding.py
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from language_model import CONTEXT, Transformer, mean_loss, standard_library
+from language_model import Transformer, mean_loss, standard_library
 from simple_ddp import now
 from tensor_parallel import parallelize, part_sizes, train
 from torch import Tensor
@@ -14,12 +14,13 @@ from torch import Tensor
 # ---- The key-value cache -------------------------------------------------------------------
 
 
-def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
+def empty_cache(model, samples=1, context=None) -> list[Tensor]:
     """Return zeros for the keys and values of each block, for as many heads as this rank has.
 
+    context  the most tokens; as many as the model can see, if it is None
     Shapes  each (2, samples, kv_heads of this rank, context, size)
     """
-    shapes = []
+    shapes, context = [], context or len(model.places.weight)
     for block in model.blocks:
         attention = block.attention
         heads = len(attention.query_key_value.weight) // attention.size // (attention.queries + 2)
@@ -33,9 +34,12 @@ def attend(attention, x, cache, before) -> Tensor:
 
     before  how many tokens the cache already has; unless it is 0, pass one new token at a time
     Shapes  x: (samples, new, width) -> the same shape
+    Raises  ValueError if the cache has no room
     """
     q, k, v = attention.split(attention.query_key_value(x))
     until = before + x.shape[1]
+    if until > cache.shape[3]:
+        raise ValueError(f"the cache has room for {cache.shape[3]} tokens, and these are {until}")
     cache[0][:, :, before:until], cache[1][:, :, before:until] = k, v
     keys, values = cache[:, :, :, :until]
     mixed = F.scaled_dot_product_attention(
@@ -63,8 +67,8 @@ def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
     No rank has all logits. Of two equal logits, that of the first token counts, as in argmax.
 
     first   the number of the first token that this rank has a logit for
-    Shapes  logits: (samples, this rank's tokens), of any floating dtype -> (samples,), int64, the
-            same on every rank
+    Shapes  logits: (samples, this rank's tokens, at least one), of any floating dtype ->
+            (samples,), int64, the same on every rank
     Equals  argmax(-1) of all ranks' logits
     Cost    an all-gather of two numbers per sample
     """

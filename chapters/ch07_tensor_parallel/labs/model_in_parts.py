@@ -19,6 +19,7 @@ from tensor_parallel import (
     parallelize,
     parallelize_mlp,
     split_cross_entropy,
+    sum_of_squares,
     summed,
     whole,
 )
@@ -54,12 +55,17 @@ def recompute_with_streams(function, x, randomness):
     """Checkpoint function(x); its recomputation draws the same numbers from both random streams.
 
     torch.utils.checkpoint restores the common stream, but it does not know `randomness`.
+
+    Raises  RuntimeError if it or the backward runs inside `with randomness`, which keeps its stream
+            elsewhere meanwhile
     """
+    need_outside(randomness, "recompute_with_streams")
     begin, is_first = randomness.state, [True]
 
     def run(x):
         if is_first.pop() if is_first else False:
             return function(x)
+        need_outside(randomness, "the backward")
         now, randomness.state = randomness.state, begin
         try:
             return function(x)
@@ -67,6 +73,11 @@ def recompute_with_streams(function, x, randomness):
             randomness.state = now
 
     return checkpoint(run, x, use_reentrant=False)
+
+
+def need_outside(randomness, what):
+    if randomness.outside:
+        raise RuntimeError(f"{what} has to be called outside of `with randomness`")
 
 
 def dropout_recomputed() -> dict[str, float]:
@@ -125,8 +136,8 @@ def train_in_parts(text, width, steps, mistake=""):
         other = 1000 * dist.get_rank() if mistake == OTHER_TOKENS else 0
         inputs, targets = draw_batch(text, 8, step + other)
         with measure("step") if step == steps - 1 else nullcontext():
-            loss = split_cross_entropy(model(inputs), targets)
             optimizer.zero_grad()
+            loss = split_cross_entropy(model(inputs), targets)
             loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -192,8 +203,9 @@ def norm_with_copies(model, group=None) -> Tensor:
     """
     n = dist.get_world_size(group)
     squares = [
-        p.grad.pow(2).sum() / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
+        sum_of_squares(p.grad) / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
         for p in model.parameters()
+        if p.grad is not None
     ]
     return summed(torch.stack(squares).sum(), group).sqrt()
 

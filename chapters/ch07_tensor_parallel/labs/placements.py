@@ -38,7 +38,7 @@ def place_parts(parts: list[Tensor], expected: Tensor) -> list[LocalMatrix]:
     starts = [origin] * len(parts)
     if all(part.shape == expected.shape for part in parts):
         placement, is_right = classify_placement(parts, expected)
-    elif (dim := cut_dim(parts, whole)) is not None:
+    elif (dim := find_cut_dim(parts, whole)) is not None:
         placement, is_right = SHARD, is_close(torch.cat(parts, dim), expected)
         ends = accumulate((part.shape[dim] for part in parts), initial=0)
         starts = [(end, 0) if dim == 0 else (0, end) for end in ends]
@@ -63,7 +63,7 @@ def classify_placement(parts, expected) -> tuple[str | None, bool]:
     return (REPLICATE if are_equal else None), False
 
 
-def cut_dim(parts, whole) -> int | None:
+def find_cut_dim(parts, whole) -> int | None:
     """Return the dim along which the parts join to the shape `whole`, or None if there is none."""
     for dim in (0, 1):
         others_fit = all(part.shape[1 - dim] == whole[1 - dim] for part in parts)

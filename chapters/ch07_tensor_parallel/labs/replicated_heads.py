@@ -70,7 +70,7 @@ class FewHeads(nn.Module):
     p.copies            how many ranks have the same part, for each parameter p of these two layers
     self.sharers        the group of these ranks. All ranks of the world have to make their layer
     Shapes              x: (samples, context, width), the same on every rank -> the same shape
-    Equals              attention(x), and its gradients once sum_shared_gradients was called
+    Equals              attention(x), and its gradients after sum_shared_gradients, once per step
     Raises              ValueError if n is not a multiple of kv_heads, or does not divide heads
     """
 
@@ -106,15 +106,19 @@ class FewHeads(nn.Module):
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def sum_shared_gradients(self) -> None:
-        """Complete the gradients that several ranks share, in place; called after each backward.
+        """Complete the gradients that several ranks share, in place.
+
+        It is called once per step, after the last backward. A gradient that is None is None on all
+        ranks, and stays None.
 
         Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
         """
-        if not self.key_value.weight.requires_grad:
-            return  # frozen on all ranks alike, so there is no gradient
+        if all(parameter.grad is None for parameter in self.key_value.parameters()):
+            return  # frozen, or not used
         ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
-            dist.all_reduce(parameter.grad, group=self.sharers)
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad, group=self.sharers)
         ### END SOLUTION
 
 

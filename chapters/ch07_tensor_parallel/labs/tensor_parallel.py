@@ -13,6 +13,8 @@ from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, stand
 from simple_ddp import now
 from torch import Tensor, nn
 
+IGNORED = -100  # a target that F.cross_entropy leaves out, such as a token of padding
+
 # ---- Parts of tensors -----------------------------------------------------------------------
 
 
@@ -42,7 +44,10 @@ def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
 
 
 def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
-    """Return this rank's part of a parameter, as a parameter that records how the whole was cut."""
+    """Return this rank's part of a parameter, as a parameter that records how the whole was cut.
+
+    copy.deepcopy of a model loses this record: cut the copy of a whole model instead.
+    """
     part = nn.Parameter(cut(parameter.detach(), dim, group, together), parameter.requires_grad)
     part.cut_dim = dim
     part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), together)
@@ -52,7 +57,8 @@ def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
 def whole(parameter, group=None, of=None) -> Tensor:
     """Return all parts of a parameter, put together, or those of a tensor `of` cut in the same way.
 
-    of  for example the parameter's gradient. A tensor that is not cut is returned unchanged
+    of  for example the parameter's gradient, unless that is None. A tensor that is not cut is
+        returned unchanged
     """
     mine = (parameter if of is None else of).detach()
     if not hasattr(parameter, "cut_dim"):
@@ -77,6 +83,15 @@ def summed(x: Tensor, group=None) -> Tensor:
     total = x.clone(memory_format=torch.contiguous_format)
     dist.all_reduce(total, group=group)
     return total
+
+
+def refuse_second_derivative():
+    """Raise RuntimeError in a backward that is to be differentiated itself."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            "create_graph=True would make second derivatives that miss the other ranks' part: "
+            "differentiate once, without it"
+        )
 
 
 class Copy(torch.autograd.Function):
@@ -123,6 +138,7 @@ class AllReduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, gradient):
+        refuse_second_derivative()
         ### BEGIN SOLUTION
         return gradient, None, None
         ### END SOLUTION
@@ -192,32 +208,56 @@ class RowLinear(nn.Module):
     def forward(self, x):
         ### BEGIN SOLUTION
         y = self.leave(F.linear(x, self.weight), self.group)
-        return y if self.bias is None else y + self.bias
+        return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
         ### END SOLUTION
+
+
+def refuse_options(embedding):
+    """Raise ValueError if an embedding has an option that its parts would not follow."""
+    for option in ("padding_idx", "max_norm", "scale_grad_by_freq", "sparse"):
+        value = getattr(embedding, option)
+        if value is not None and value is not False:  # 0 is a padding_idx
+            raise ValueError(f"an embedding that is cut cannot have {option}: leave it out")
+
+
+def refuse_unknown(tokens, vocabulary):
+    """Raise IndexError if some token is none of the vocabulary's, as PyTorch does.
+
+    All ranks have the same tokens, so all of them raise.
+    """
+    if tokens.numel() and not 0 <= tokens.min() <= tokens.max() < vocabulary:
+        raise IndexError(
+            f"tokens are {tokens.min()} to {tokens.max()}, but a vocabulary of {vocabulary} has 0 "
+            f"to {vocabulary - 1}"
+        )
 
 
 class VocabularyEmbedding(nn.Module):
     """Exercise {{vocabulary_embedding}}. An embedding; each rank has the rows of some tokens.
 
-    embedding  the whole embedding, equal on all ranks
+    embedding  the whole embedding, equal on all ranks; without padding_idx and the like
     leave      leave(rows, group) sums the rows that each rank has, and zeros, over the ranks
     Shapes     tokens: any, int64 -> (…, width), the same on every rank
     Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
+    Raises     IndexError on every rank if a token is not in the vocabulary; ValueError if the
+               embedding has an option such as padding_idx
     """
 
     def __init__(self, embedding, group=None, leave=leave):
         super().__init__()
+        refuse_options(embedding)
         self.group, self.leave = group, leave
         self.weight = part_of(embedding.weight, 0, group)
         self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
 
     def forward(self, tokens):
+        refuse_unknown(tokens, sum(self.weight.cut_sizes))
         ### BEGIN SOLUTION
         place = tokens - self.first
         mine = (place >= 0) & (place < len(self.weight))
         rows = F.embedding(place.where(mine, 0), self.weight)
-        return self.leave(rows * mine.unsqueeze(-1), self.group)
+        return self.leave(rows.where(mine.unsqueeze(-1), 0), self.group)
         ### END SOLUTION
 
 
@@ -232,9 +272,11 @@ def split_cross_entropy(
     vocabulary  the number of tokens over all ranks
     Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
-    Equals   F.cross_entropy of all logits
+    Equals   F.cross_entropy of all logits, in float32 at least; logits of 16 bits are widened, and
+             targets of -100 left out, before the solution
     Cost     forward: all-reduces of at most three numbers per target; backward: nothing
-    Raises   ValueError if this rank's logits are not its part of the vocabulary
+    Raises   ValueError if this rank's logits are not its part of the vocabulary; IndexError on
+             every rank if a target is not in the vocabulary
     """
     sizes, rank = part_sizes(vocabulary, dist.get_world_size(group)), dist.get_rank(group)
     first = sum(sizes[:rank])  # this rank's first token
@@ -243,6 +285,11 @@ def split_cross_entropy(
             f"of {vocabulary} tokens, rank {rank} has {sizes[rank]}, but there are "
             f"{logits.shape[-1]} logits: say with vocabulary= how many tokens there are in all"
         )
+    counts = targets != IGNORED
+    if not counts.all():
+        logits, targets = logits[counts], targets[counts]
+    refuse_unknown(targets, vocabulary)
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
     ### BEGIN SOLUTION
     highest = logits.detach().amax(-1)
     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
@@ -302,21 +349,44 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
     mlp[second] = RowLinear(mlp[second], group, leave=leave)
 
 
+def sum_of_squares(x) -> Tensor:
+    """Return the sum of x's squares, in float32 at least: in float16, that of 300 is infinite."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    return torch.linalg.vector_norm(x, dtype=dtype).square()
+
+
+def need_finite(norm) -> Tensor:
+    """Return the norm of all gradients; raise RuntimeError if it is infinite or nan.
+
+    All ranks have the same norm, so all of them raise, or none.
+    """
+    if not norm.isfinite():
+        raise RuntimeError(
+            f"the norm of all gradients is {norm.item()}: clipping would make them 0 or nan. Leave "
+            "out this step, on all ranks"
+        )
+    return norm
+
+
 def gradient_norm(model, group=None) -> Tensor:
     """Exercise {{gradient_norm}}. Return the norm of the whole model's gradient on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
-    cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
+    cut parameter, or none with a gradient, on all ranks or on some of them. Whole parameters, if
+    there are any, are on all ranks, and have the same gradients there.
 
-    Returns  one number, of the parameters' dtype (model_in_parts.py handles shared parts)
-    Equals  the norm that clip_grad_norm_ finds in one process
+    Returns  one number, in float64 for float64 parameters, else in float32. It is infinite or nan
+             if a gradient is so, or its square: in float32, that of 1e20 is infinite, as in torch's
+             own norm (model_in_parts.py handles shared parts)
+    Equals  the norm of real gradients that clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """
     ### BEGIN SOLUTION
-    sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+    dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+    sums = {is_cut: torch.zeros((), dtype=dtype) for is_cut in (True, False)}
     for p in model.parameters():
         if p.grad is not None:
-            sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+            sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
     return (summed(sums[True], group) + sums[False]).sqrt()
     ### END SOLUTION
 
@@ -331,6 +401,10 @@ class OwnRandomness:
     because they have different features. `with randomness:` draws from this rank's own stream, and
     the common stream continues afterwards as if nothing had been drawn.
 
+    Dropout draws from the generator of its tensor's device: this is for the default device.
+
+    seed    the same on the n ranks of a group; seeds of other copies of the model are n or more
+            apart, because their samples need other masks
     Source  Megatron-LM, core/tensor_parallel/random.py
     """
 
@@ -365,8 +439,8 @@ def train(model, loss_of, text, steps, samples=16, complete=None) -> tuple[float
     for number in range(steps):
         inputs, targets = draw_batch(text, samples, number)  # all ranks read the same
         began = now()
-        loss = loss_of(model(inputs), targets)
         optimizer.zero_grad()
+        loss = loss_of(model(inputs), targets)
         loss.backward()
         if complete is not None:
             complete(model)

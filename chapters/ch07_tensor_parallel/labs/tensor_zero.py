@@ -11,7 +11,7 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, standard_library
 from memory import recompute_modules
 from sequence_parallel import parallelize_sequence
-from tensor_parallel import parallelize, split_cross_entropy
+from tensor_parallel import IGNORED, need_finite, parallelize, split_cross_entropy
 from zero import Zero1, Zero2, Zero3, reduce_gradients
 
 # ---- The features of a run ------------------------------------------------------------------
@@ -126,6 +126,7 @@ class TensorZero:
 
     def step(self, inputs, targets):
         """Train one step with a batch that is the same on all ranks."""
+        self.zero.zero_grad()  # what a step that raised has left
         self.backward(inputs, targets)
         if self.plan.zero == 1:
             for unit in self.units:
@@ -137,12 +138,20 @@ class TensorZero:
         self.zero.update()
 
     def backward(self, inputs, targets):
-        """Run all micro-batches of this copy's share of the batch, with their backwards."""
+        """Run all micro-batches of this copy's share of the batch, with their backwards.
+
+        Micro-batches and copies count by their samples, so each target has to count.
+        """
         each = len(inputs) // self.copies
         if len(inputs) % self.copies or each < self.plan.parts:
             raise ValueError(
                 f"{len(inputs)} samples cannot be shared out equally over {self.copies} copies, "
                 f"with one or more for each of {self.plan.parts} micro-batches"
+            )
+        if (targets == IGNORED).any():
+            raise ValueError(
+                f"some targets are {IGNORED}, and micro-batches would have to count by the others: "
+                "take a batch without them"
             )
         first = self.number * each
         for mine in torch.arange(first, first + each).tensor_split(self.plan.parts):
@@ -164,13 +173,19 @@ class TensorZero:
 
     @torch.no_grad()
     def clip(self):
-        """Scale all gradients by one factor; whole parameters are on `tp` ranks, but count once."""
-        squares = torch.zeros(())
+        """Scale all gradients by one factor; whole parameters are on `tp` ranks, but count once.
+
+        Raises  RuntimeError on all ranks, before anything changes, if the norm is not finite
+        """
+        squares = torch.zeros((), dtype=torch.float64)  # in float16 the square of 300 is infinite
         for unit, is_whole in zip(self.units, self.whole):
-            squares += (unit.shard.grad**2 / torch.where(is_whole, self.plan.tp, 1)).sum()
+            squares += (
+                unit.shard.grad.double() ** 2 / torch.where(is_whole, self.plan.tp, 1)
+            ).sum()
         dist.all_reduce(squares)  # over all parts and all shards
+        norm = need_finite(squares.sqrt())
         for unit in self.units:
-            unit.shard.grad *= (self.plan.norm / (squares.sqrt() + 1e-6)).clamp(max=1.0)
+            unit.shard.grad *= (self.plan.norm / (norm + 1e-6)).clamp(max=1.0)
 
 
 def numbers_of(unit, value_of) -> torch.Tensor:

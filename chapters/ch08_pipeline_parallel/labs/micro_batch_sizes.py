@@ -16,20 +16,22 @@ SIZES = [1, 2, 4, 8, 16, 32]
 SAMPLES = 32  # per batch
 
 
-def best_of(sizes, rounds, seconds) -> dict[int, float]:
-    """Return {size: its quickest round}; rounds alternate, so no disturbance hits one size alone.
+def take_turns(sizes, rounds, seconds) -> dict[int, list[float]]:
+    """Return {size: seconds of its rounds}; sizes take turns, and the first round does not count.
 
     seconds  seconds(size) runs the work to measure, and returns its seconds
     """
-    best = {}
-    for size in list(sizes) * rounds:
-        took = seconds(size)
-        best[size] = min(best.get(size, took), took)
-    return best
+    found = {size: [] for size in sizes}
+    for size in list(sizes) * (1 + rounds):
+        found[size].append(seconds(size))
+    return {size: times[1:] for size, times in found.items()}
 
 
-def times_of(sizes=SIZES, rounds=12) -> dict[int, float]:
-    """Return {samples: seconds} of the slower of two stages, forward and backward, on one rank."""
+def times_of(sizes=SIZES, rounds=12) -> dict[int, list[float]]:
+    """Return {samples: seconds of each round} of the slower of two stages, on one rank.
+
+    A time is that of a forward and a backward.
+    """
     layers, slowest = layers_of(Transformer(**MODEL)), {}
     for piece in pieces_of(layers, [2, 2]):
         stage, takes_tokens = Stage(piece), piece[0] is layers[0]
@@ -41,13 +43,13 @@ def times_of(sizes=SIZES, rounds=12) -> dict[int, float]:
             stage.backward(0, torch.ones_like(stage.forward(0, x)))
             return time.perf_counter() - began
 
-        found = best_of(sizes, rounds, seconds)
-        slowest = {size: max(slowest.get(size, 0), took) for size, took in found.items()}
+        for size, times in take_turns(sizes, rounds, seconds).items():
+            slowest[size] = max(slowest.get(size, [0.0]), times, key=min)
     return slowest
 
 
-def step_times(sizes=SIZES, rounds=5) -> dict[int, float]:
-    """Return {samples per micro-batch: seconds of a step under 1F1B}, on each of two ranks."""
+def step_times(sizes=SIZES, rounds=5) -> dict[int, list[float]]:
+    """Return {samples per micro-batch: seconds of steps under 1F1B}, on each of two ranks."""
     torch.manual_seed(0)
     pipeline = my_pipeline(Transformer(**MODEL))
     batch = draw_batch(standard_library(20_000), SAMPLES, 0, MODEL["context"])
@@ -59,12 +61,21 @@ def step_times(sizes=SIZES, rounds=5) -> dict[int, float]:
         pipeline.step(row, *(part.split(size) for part in batch))
         return time.perf_counter() - began
 
-    return best_of(sizes, rounds, seconds)
+    return take_turns(sizes, rounds, seconds)
 
 
-def slowest_rank(of_ranks) -> dict[int, float]:
-    """Return {size: seconds of the slowest rank}."""
-    return {size: max(found[size] for found in of_ranks) for size in of_ranks[0]}
+def slowest_rank(of_ranks) -> dict[int, list[float]]:
+    """Return {size: seconds of the slowest rank in each round}."""
+    return {size: [max(of_round) for of_round in zip(*(found[size] for found in of_ranks))]
+            for size in of_ranks[0]}  # fmt: skip
+
+
+def name_quickest(times) -> str:
+    """Name the sizes that no other size is clearly quicker than: "4 samples", "4 or 8 samples"."""
+    from pedagogy_lib.measuring.rounds import find_quickest
+
+    names = sorted(find_quickest(times))
+    return " or ".join(map(str, names)) + (" sample" if names == [1] else " samples")
 
 
 def main():
@@ -75,8 +86,8 @@ def main():
         return
     run = launch(step_times, world_size=2, device="cpu")
     if run.rank == 0:
-        for size, took in slowest_rank(run.values).items():
-            print(f"micro-batches of {size:2} samples: a step takes {1e3 * took:.1f} ms")
+        for size, times in slowest_rank(run.values).items():
+            print(f"micro-batches of {size:2} samples: a step takes {1e3 * min(times):.1f} ms")
 
 
 if __name__ == "__main__":

@@ -43,6 +43,14 @@ class StashingStage(Stage):
         self.lr, self.version = lr, 0
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
+    def clear(self):
+        super().clear()
+        self.stash.clear()
+        self.began_at.clear()
+        for of_version in self.weights.values():
+            for w in of_version.values():
+                w.grad = None
+
     def version_for(self, i) -> int:
         """Return the version that micro-batch i goes through."""
         return self.version
@@ -88,11 +96,14 @@ class StashingStage(Stage):
         self.update(gradients)
 
     def update(self, gradients):
-        """Make the next version of the weights, and drop the one that no new micro-batch uses."""
+        """Make the next version of the weights, and drop the one that no new micro-batch uses.
+
+        A weight without a gradient is frozen, or had no part in the loss: it stays the same.
+        """
         self.weights[self.version + 1] = {
-            name: make_leaf(weight - self.lr * gradients[name], weight)
-            if weight.requires_grad
-            else weight
+            name: weight
+            if gradients[name] is None
+            else make_leaf(weight - self.lr * gradients[name], weight)
             for name, weight in self.weights[self.version].items()
         }
         self.version += 1
@@ -118,15 +129,19 @@ class TwoVersionsStage(StashingStage):
         super().__init__(piece, lr)
         self.every, self.sums = every, {}
 
+    def clear(self):
+        super().clear()
+        self.sums = {}
+
     def version_for(self, i):
         return max(0, i // self.every - 1)
 
     def take(self, i, gradients):
         for name, gradient in gradients.items():
+            before = self.sums.setdefault(name)  # None until some micro-batch has a gradient
             if gradient is not None:
-                gradient = gradient / self.every + self.sums.get(name, 0)
-            self.sums[name] = gradient
-        if i % self.every == self.every - 1:  # the last micro-batch of its update
+                self.sums[name] = gradient / self.every + (0 if before is None else before)
+        if i % self.every == self.every - 1:  # an incomplete group makes no update
             self.update(self.sums)
             self.sums = {}
 

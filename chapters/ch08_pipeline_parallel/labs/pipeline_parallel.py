@@ -52,7 +52,7 @@ def balance(seconds, stages) -> list[int]:
     The slowest stage is as fast as possible. A stage is made of consecutive layers, at least one.
 
     seconds  the time of each layer, in the model's order
-    Cost     stages * layers² steps
+    Cost     stages * layers³ steps
     Raises   ValueError if there are fewer layers than stages
     """
     ### BEGIN SOLUTION
@@ -136,6 +136,11 @@ class Stage:
         y.backward(gradient)
         return x.grad
         ### END SOLUTION
+
+    def clear(self):
+        """Forget the micro-batches that a step has left unfinished because it raised."""
+        for left in (self.kept, self.postponed, self.later):
+            left.clear()
 
     def keep(self, i, x, y):
         self.kept[i] = x, y
@@ -240,6 +245,7 @@ def add_weight_gradients(x, gradient, weight, bias):
 
 def add_gradient(parameter, gradient):
     if parameter.requires_grad:
+        gradient = gradient.to(parameter.dtype)  # inside autocast, products are rounded
         parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
@@ -255,18 +261,60 @@ class LaterLinear(nn.Module):
 
 
 def postpone_weights(piece) -> nn.Module:
-    """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients."""
+    """Replace a piece's linear layers by LaterLinears; piece.later lists the pending gradients.
+
+    Subclasses and layers with hooks stay, as they may compute something else.
+    LaterLinears of another stage are replaced, too: a model's last stages get its gradients.
+    """
     piece.later = []
     for module in list(piece.modules()):
         for name, child in module.named_children():
-            if isinstance(child, nn.Linear):
+            if type(child) in (nn.Linear, LaterLinear) and not has_hooks(child):
                 setattr(module, name, LaterLinear(child, piece.later))
     return piece
 
 
+def has_hooks(module) -> bool:
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks)  # fmt: skip
+
+
+class SplitStage(Stage):
+    """A stage that runs whole backwards, "B", and their halves, "I" and "W", in one schedule."""
+
+    def __init__(self, piece):
+        super().__init__(postpone_weights(piece))
+
+    def backward(self, i, gradient=None) -> Tensor:
+        gradient = self.input_gradient(i, gradient)
+        self.weight_gradients(i)
+        return gradient
+
+    def input_gradient(self, i, gradient=None) -> Tensor:
+        gradient = self.whole_backward(i, gradient)
+        self.postponed[i] = list(self.later)
+        self.later.clear()
+        return gradient
+
+    def whole_backward(self, i, gradient):
+        return super().backward(i, gradient)
+
+
 def stage_in_halves(piece) -> Stage:
-    """Return a stage whose backward can run in two halves, "I" and "W"."""
-    return Stage(postpone_weights(piece))
+    """Return a stage whose backward can run in two halves, "I" and "W", or as a whole, "B"."""
+    return SplitStage(piece)
+
+
+def refuse_pending(stages):
+    """Raise RuntimeError if gradients of weights are still to be computed at the end of a step."""
+    modules = (module for stage in stages for module in stage.piece.modules())
+    pending = [module for module in modules if isinstance(module, LaterLinear) and module.later]
+    if pending or any(getattr(stage, "postponed", ()) for stage in stages):
+        raise RuntimeError(
+            "gradients of weights were postponed in this step, and nothing has computed them: make "
+            "all stages of a model whose weights are postponed anew with stage_in_halves, and give "
+            'each "I" of the schedule a "W"'
+        )
 
 
 # ---- The pipeline ---------------------------------------------------------------------------
@@ -281,37 +329,56 @@ class Pipeline:
 
     stages  this rank's stages, one per chunk
     width   messages have the shape (samples, context, width), forward and backward
-    dtype   the dtype of messages: that of the stages' weights
     around  around(action) is a context in which each action computes, and nothing else: waiting,
             receiving and sending are outside. It can measure the action, for example
     waits   whether to wait for a send at once, and not at the end of the step
+    dtype   the dtype of messages; by default that of the stages' weights. Under torch.autocast,
+            what a stage returns may have another one
+    Raises  ValueError if ranks differ in the dtype of messages
     Cost    per micro-batch and boundary one message forward and one back, of its activations
     """
 
-    def __init__(self, stages, loss_of, width, group=None, around=no_context, waits=False):
+    copies = 1  # of the model, among this rank's stages; a micro-batch goes through one of them
+
+    def __init__(
+        self, stages, loss_of, width, group=None, around=no_context, waits=False, dtype=None
+    ):
         self.stages, self.loss_of, self.width = stages, loss_of, width
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
-        self.dtype = dtype_of(stages)
+        self.dtype = need_one_dtype(dtype or dtype_of(stages), group)
         self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
     def step(self, actions, inputs, targets) -> float:
         """Compute the gradients of one batch; return its loss on the last rank, elsewhere 0.
 
+        After a step that raised on several ranks, messages may still be under way: make a new
+        pipeline with new groups.
+
         inputs, targets  lists with a tensor per micro-batch, which all ranks have; the loss is that
-                         of the whole batch, however many samples a micro-batch has
-        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
+                         of the whole batch, however many samples a micro-batch has, and however
+                         many of its targets are -100, which F.cross_entropy ignores
+        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train;
+                RuntimeError at the end if the actions have left out a forward, or some of the
+                backwards, or if gradients of weights were postponed and never computed
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
+        self.counts = [count_targets(of_part) for of_part in targets]
         self.refuse_nothing()
+        for left in (self.own, *self.stages):
+            left.clear()  # of what a step that raised has left behind
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
+        done = []
         for action in actions:
             do[action.kind](action)
+            done.append(action)
         for request, _ in self.under_way:
             request.wait()
         self.under_way.clear()
+        self.refuse_incomplete(done)
+        refuse_pending(self.stages)
         return sum(loss.item() for loss in self.losses)
 
     def forward(self, action):
@@ -356,14 +423,28 @@ class Pipeline:
         if not all(x.numel() for x in self.inputs):
             samples = sum(map(len, self.inputs))
             raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
+        if not any(self.counts):
+            raise ValueError("no target counts: all are -100, and a mean of nothing is nan")
         for chunk, stage in enumerate(self.stages):
             if self.is_first(chunk) and not self.inputs[0].is_floating_point():
                 need_something_to_train(stage.piece)
 
+    def refuse_incomplete(self, actions):
+        """Raise RuntimeError unless each stage has done all forwards, and all backwards or none."""
+        every = sorted([*range(len(self.inputs))] * (len(self.stages) // self.copies))
+        for kinds, may_be_none in (("F", False), ("BI", True)):
+            done = sorted(i for kind, i, _ in actions if kind in kinds)
+            if done != every and (done or not may_be_none):
+                raise RuntimeError(
+                    f"{len(done)} of {len(every)} {kinds[0]} actions were in the schedule of rank "
+                    f"{self.rank}: make it for {len(self.inputs)} micro-batches, as the batch has"
+                )
+
     def part_of_loss(self, i, logits):
-        """Return what micro-batch i adds to the mean loss over the batch."""
-        share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
-        return share * self.loss_of(logits, self.targets[i])
+        """Return what micro-batch i adds to the mean loss over the batch's targets that count."""
+        if not self.counts[i]:
+            return (0 * logits).sum()  # not the mean of nothing, which is nan
+        return self.counts[i] / sum(self.counts) * self.loss_of(logits, self.targets[i])
 
     # The place of a stage in the model, and the messages between stages.
 
@@ -400,17 +481,43 @@ class Pipeline:
         ### END SOLUTION
 
     def send(self, x, action):
-        """Send the result of an action; the tensor is kept until it has left."""
+        """Send the result of an action; the tensor is kept until it has left.
+
+        Raises  ValueError if the next stage, in `receive`, makes room for another shape or dtype
+        """
         peer = (self.rank + (1 if action.kind == "F" else -1)) % self.ranks
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
+        self.refuse_other(x, action)
         line = self.line(action, sending=True)
         request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
         else:
             self.under_way.append((request, x))
+
+    def shape_of_message(self, microbatch) -> tuple:
+        return *self.inputs[microbatch].shape, self.width
+
+    def refuse_other(self, x, action):
+        """Raise ValueError if x has another shape or dtype than the messages of its micro-batch.
+
+        A message is bytes alone: two bfloat16 numbers would be read as one float32.
+        """
+        shape = self.shape_of_message(action.microbatch)
+        if (x.shape, x.dtype) != (shape, self.dtype):
+            raise ValueError(
+                f"{action} has computed {x.dtype}, {tuple(x.shape)}, but messages are {self.dtype},"
+                f" {shape}: let the stage return such a tensor, or give the pipelines of all ranks "
+                "another `width` or `dtype`, as under torch.autocast"
+            )
+
+
+def count_targets(targets) -> int:
+    """Return over how many targets F.cross_entropy takes the mean: those that are not -100."""
+    is_class = not targets.is_floating_point()
+    return (targets != -100).sum().item() if is_class else targets.numel()
 
 
 def need_something_to_train(piece):
@@ -426,6 +533,18 @@ def dtype_of(stages) -> torch.dtype:
     """Return the dtype of some stages' weights, or torch's default one if they have none."""
     weights = (p for stage in stages for p in stage.piece.parameters())
     return next((p.dtype for p in weights), torch.get_default_dtype())
+
+
+def need_one_dtype(dtype, group=None) -> torch.dtype:
+    """Return the dtype; raise ValueError on all ranks if they differ in it."""
+    found = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, dtype, group=group)
+    if len(set(found)) > 1:
+        raise ValueError(
+            f"messages would be {', '.join(map(str, found))} on these ranks: give the pipelines of "
+            "all ranks the same `dtype`"
+        )
+    return dtype
 
 
 def lines_of(group=None) -> dict:
@@ -465,7 +584,10 @@ def ends_of(group=None):
 
 
 def sum_tied(weight, ends):
-    """Sum the gradient of a weight that the first and last rank share, after the backward.
+    """Sum the gradient of a weight that the first and last rank share.
+
+    Call it once, after the last `step` of the pipeline before the optimizer's: it sums all that is
+    in `.grad`, and a second call would count the first sum again on both ranks.
 
     Cost  an all-reduce of weight.nbytes between these two
     """

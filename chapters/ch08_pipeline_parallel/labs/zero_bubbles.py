@@ -8,6 +8,8 @@ of an action need not be named, because each kind takes them in order: "FFIW" is
 """
 
 import contextlib
+from collections import deque
+from dataclasses import replace
 
 from schedules import Action, interleaved, one_f_one_b, rows_of, zero_bubble
 
@@ -89,8 +91,8 @@ def zb_v(rank, ranks, microbatches):
 def dual_pipe_v(rank, ranks, microbatches):
     """Return actions whose steady part pairs a forward of one chunk with a backward of the other.
 
-    On GPUs such a pair runs at the same time: while one computes, the other's messages travel. Here
-    the two follow each other.
+    A pair runs as one block: while one of the two computes, the other's messages travel. See
+    join_pairs.
 
     Raises  ValueError for fewer micro-batches than stages
     Source  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, cut in half (a V)
@@ -140,6 +142,7 @@ SCHEDULES = {  # {name: (schedule, whether its two chunks go down and up)}
     "DualPipeV": (dual_pipe_v, True),
 }
 TWO_COPIES = {"DualPipe": dual_pipe}
+IN_PAIRS = ("DualPipeV", "DualPipe")
 
 
 def rows_and_stages(name, ranks, microbatches):
@@ -151,6 +154,66 @@ def rows_and_stages(name, ranks, microbatches):
     chunks = 1 + max(chunk for row in rows for _, _, chunk in row)
     round_about = [[c * ranks + rank for c in range(chunks)] for rank in range(ranks)]
     return rows, place_v_stages(ranks) if in_a_v else round_about
+
+
+# ---- Pairs ----------------------------------------------------------------------------------
+
+
+def blocks_of(row) -> list[list[Action]]:
+    """Group a row into blocks: a pair is an F with a B of the other chunk right after it.
+
+    Each other action is a block with one action.
+    """
+    blocks = []
+    for action in row:
+        alone = blocks[-1][0] if blocks and len(blocks[-1]) == 1 else action
+        if (alone.kind, action.kind) == ("F", "B") and alone.chunk != action.chunk:
+            blocks[-1].append(action)
+        else:
+            blocks.append([action])
+    return blocks
+
+
+def join_pairs(timeline, stages):
+    """Return a simulated timeline in which each pair runs as one block.
+
+    A block begins when the inputs of both actions have arrived, and both results leave at its end.
+    It takes as long as both actions together, because no message takes time here.
+
+    Source  DeepSeek's dualpipe.py, `_forward_backward_chunk`
+    """
+    last, ends, spans = max(map(max, stages)), {}, [[] for _ in timeline.rows]
+    waiting = [deque(blocks_of(map(Action._make, row))) for row in timeline.rows]
+    clock, has_run = [0.0] * timeline.ranks, True
+    while has_run:
+        has_run = False
+        for rank, blocks in enumerate(waiting):
+            needs = needs_of(blocks[0], stages[rank], last) if blocks else {None}
+            if not needs <= ends.keys():
+                continue
+            has_run, first, block = True, len(spans[rank]), blocks.popleft()
+            clock[rank] = max([clock[rank], *(ends[need] for need in needs)])
+            for begin, end in timeline.spans[rank][first : first + len(block)]:
+                spans[rank].append((clock[rank], clock[rank] + end - begin))
+                clock[rank] = spans[rank][-1][1]
+            for kind, i, chunk in block:
+                if kind != "W":
+                    ends["F" if kind == "F" else "B", i, stages[rank][chunk]] = clock[rank]
+    if any(waiting):
+        raise ValueError("some blocks wait for each other: this schedule cannot run in pairs")
+    return replace(timeline, spans=spans)
+
+
+def needs_of(block, stages, last) -> set:
+    """Return the results, (kind, micro-batch, stage), that a rank's block needs from others."""
+    found = set()
+    for kind, i, chunk in block:
+        stage = stages[chunk]
+        if kind == "F" and stage > 0:
+            found.add(("F", i, stage - 1))
+        if kind in "BI" and stage < last:
+            found.add(("B", i, stage + 1))
+    return found
 
 
 # ---- Scores ---------------------------------------------------------------------------------
@@ -175,6 +238,22 @@ def twice(rows):
     ]
 
 
+def simulate_schedule(name, ranks, microbatches, seconds=HALVES, unit="forwards"):
+    """Return the simulated timeline of a schedule, in which pairs of IN_PAIRS are blocks.
+
+    seconds  of F, I, W and B on a rank's whole part of the model
+    """
+    rows, stages = rows_and_stages(name, ranks, microbatches)
+    return simulate_rows(rows, stages, seconds_of_chunks(rows, seconds), name in IN_PAIRS, unit)
+
+
+def simulate_rows(rows, stages, paces, in_pairs=False, unit="forwards"):
+    from pedagogy_lib import simulate
+
+    timeline = simulate(rows, paces, unit=unit, stages=stages)
+    return join_pairs(timeline, stages) if in_pairs else timeline
+
+
 class ScheduleScore:
     """The figures of a schedule under the course's simulator.
 
@@ -185,14 +264,15 @@ class ScheduleScore:
     copies   how many copies of the model there are
     """
 
-    def __init__(self, rows, stages=None, seconds=HALVES):
-        from pedagogy_lib import check_schedule, simulate
+    def __init__(self, rows, stages=None, seconds=HALVES, in_pairs=False):
+        from pedagogy_lib import check_schedule
 
         check_schedule(rows, stages=stages)
         paces = seconds_of_chunks(rows, seconds)
-        self.timeline = simulate(rows, paces, stages=stages)
+        self.timeline = simulate_rows(rows, stages, paces, in_pairs)
         self.idle, self.length = self.timeline.idle_share, self.timeline.seconds
-        self.further = simulate(twice(rows), paces, stages=stages).seconds - self.length
+        both = simulate_rows(twice(rows), stages, paces, in_pairs)
+        self.further = both.seconds - self.length
         self.kept = max(self.timeline.most_kept) / self.timeline.chunks
         named = [stage for of_rank in stages or [[0]] for stage in of_rank]
         self.copies = len(named) // len(set(named))
@@ -211,7 +291,7 @@ def score_schedules(names, ranks, microbatches, seconds=HALVES) -> dict[str, Sch
     for name in names:
         if can_run(name, ranks, microbatches):
             rows, stages = rows_and_stages(name, ranks, microbatches)
-            found[name] = ScheduleScore(rows, stages, seconds)
+            found[name] = ScheduleScore(rows, stages, seconds, name in IN_PAIRS)
     return found
 
 

@@ -18,7 +18,7 @@ from experts import (
     moved_bias,
 )
 from language_model import draw_batch, mean_loss, standard_library
-from meshes import Mesh
+from meshes import Mesh, refuse_ignored
 from simple_ddp import now
 from torch import nn
 
@@ -34,9 +34,10 @@ def average_gradients(parameters, mesh) -> None:
     """Average gradients over all ranks' samples: see exercise {{average_gradients_of_experts}}.
 
     An expert's gradient covers what its group's ranks sent to it; other groups have copies of it.
+    In float16 a sum may overflow where the mean would not.
     """
     world_size = mesh.sizes["edp"] * mesh.sizes["ep"]
-    for p in parameters:
+    for p in filter(lambda p: p.requires_grad, parameters):
         is_of_expert = getattr(p, "is_of_expert", False)
         dist.all_reduce(p.grad, group=mesh["edp"] if is_of_expert else mesh["edp", "ep"])
         p.grad /= world_size
@@ -64,12 +65,14 @@ class ExpertTraining:
     def step(self, inputs, targets) -> float:
         """Take a step with a batch, the same on all ranks; return its loss, on every rank.
 
-        Raises  ValueError if the number of ranks does not divide the number of samples
+        Raises  ValueError if the number of ranks does not divide the number of samples, or if
+                targets of several ranks are -100
         """
         everybody = self.mesh["edp", "ep"]
         n, rank = dist.get_world_size(everybody), dist.get_rank(everybody)
         if len(inputs) % n:
             raise ValueError(f"{len(inputs)} samples for {n} ranks")
+        refuse_ignored(targets, n)
         mine = [x.chunk(n)[rank] for x in (inputs, targets)]
         loss = mean_loss(self.model(mine[0]), mine[1])
         balance = sum(balancing_loss(of.scores, of.experts, everybody) for of in self.layers)

@@ -40,7 +40,8 @@ def load_of(experts: Tensor, n: int) -> Tensor:
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     """Exercise {{balancing_loss}}. Return the loss that balances the experts' loads.
 
-    It is 1 if all experts get as much as the others, and near n if one gets all. It is n times the
+    It is 1 if all experts get as much as the others, and near n / k if one of the k choices of each
+    token, with nearly all of its probability, is always the same expert. It is n times the
     sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
     the mean of its probability. With a group, the shares are those of all its ranks' choices
     together, and the means those of this rank's tokens. Only the means have a gradient.
@@ -54,7 +55,7 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     loads = load_of(experts, n)
     if group is not None:
         dist.all_reduce(loads, group=group)
-    shares = loads.to(scores) / loads.sum()
+    shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
     return n * (shares * scores.softmax(-1).mean(0)).sum()
     ### END SOLUTION
 
@@ -129,10 +130,17 @@ class ExpertLayer(nn.Module):
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
         self.register_buffer("bias", torch.zeros(n))
 
+    def _apply(self, convert, *args):
+        """Convert the layer, except for a bias that would have 16 bits: its steps are small."""
+        before, layer = self.bias, super()._apply(convert, *args)
+        if self.bias.dtype.itemsize < 4:
+            self.bias = before.to(self.bias.device)
+        return layer
+
     def forward(self, x):
         tokens = x.flatten(0, -2)
         self.scores = self.router(tokens)
-        if self.scores.dtype.itemsize < 4:  # small differences decide the choice
+        if self.scores.dtype.itemsize < 4:  # a bias may be finer than 16 bits
             self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()

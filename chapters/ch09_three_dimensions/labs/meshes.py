@@ -8,6 +8,8 @@ from math import prod
 import torch
 import torch.distributed as dist
 
+IGNORED = -100  # what F.cross_entropy leaves out
+
 # ---- A rank's coordinates and groups --------------------------------------------------------
 
 
@@ -87,6 +89,15 @@ class Mesh:
 
 def name_of(axes) -> str:
     return axes if isinstance(axes, str) else " × ".join(axes)
+
+
+def refuse_ignored(targets, shares):
+    """Raise ValueError if targets are ignored where equal shares of a batch count equally."""
+    if shares > 1 and (targets == IGNORED).any():
+        raise ValueError(
+            f"some targets are {IGNORED}, but all {shares} shares of the batch would count the "
+            "same: take a batch without them"
+        )
 
 
 # ---- The program ----------------------------------------------------------------------------

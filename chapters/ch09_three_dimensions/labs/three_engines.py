@@ -9,11 +9,11 @@ from statistics import median
 import torch
 import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
-from meshes import Mesh, halves
+from meshes import Mesh, halves, refuse_ignored
 from pipeline_parallel import even_sizes, layers_of, pieces_of
 from simple_ddp import now
 from tensor_engines import tensor_plan
-from tensor_parallel import whole
+from tensor_parallel import need_finite, whole
 from three_dimensions import JOINT, SIZES, OneProcess, ThreeDimensions, adam, whole_model
 
 
@@ -33,10 +33,12 @@ class TorchThreeDimensions:
         from torch.distributed.tensor.parallel import parallelize_module
 
         if model.output.weight is model.letters.weight:
-            raise ValueError("Composed does not sum the gradient of a weight that two stages have")
+            raise ValueError(
+                "this engine does not sum the gradient of a weight that two stages have"
+            )
         device = torch.get_default_device()
         mesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
-        self.mesh, self.longest = mesh, longest
+        self.mesh, self.longest, self.parts = mesh, longest, sizes["dp"] * microbatches
         parallelize_module(model, mesh["tp"], tensor_plan(model))
         layers, stage = layers_of(model), mesh.get_local_rank("pp")
         piece = pieces_of(layers, even_sizes(len(layers), sizes["pp"]))[stage]
@@ -49,9 +51,15 @@ class TorchThreeDimensions:
         self.is_first, self.is_last = stage == 0, stage == sizes["pp"] - 1
 
     def step(self, inputs, targets) -> float:
-        """Take a step with a batch, the same on all ranks; return its loss, on every rank."""
+        """Take a step with a batch, the same on all ranks; return its loss, on every rank.
+
+        Raises  ValueError if micro-batches are not equally large, or if targets of several are -100
+        """
         from torch.distributed.tensor.parallel import loss_parallel
 
+        refuse_ignored(targets, self.parts)
+        if len(inputs) % self.parts:
+            raise ValueError(f"{len(inputs)} samples for {self.parts} equal micro-batches")
         self.optimizer.zero_grad()
         dp, losses = self.mesh["dp"], []
         inputs, targets = (x.chunk(dp.size())[dp.get_local_rank()] for x in (inputs, targets))
@@ -67,11 +75,13 @@ class TorchThreeDimensions:
 
     @torch.no_grad()
     def clip(self):
-        with quiet():
-            squares = sum(p.grad.pow(2).sum().full_tensor() for p in self.parameters)
-        dist.all_reduce(squares, group=self.mesh.get_group("pp"))
-        factor = (self.longest / (squares.sqrt() + 1e-6)).clamp(max=1)
-        for p in self.parameters:
+        trained = [p for p in self.parameters if p.grad is not None]
+        with quiet():  # in float64, because in float16 the square of 300 is infinite
+            squares = [p.grad.double().pow(2).sum().full_tensor() for p in trained]
+        total = sum(squares, torch.zeros((), dtype=torch.float64))
+        dist.all_reduce(total, group=self.mesh.get_group("pp"))
+        factor = (self.longest / (need_finite(total.sqrt()) + 1e-6)).clamp(max=1)
+        for p in trained:
             p.grad.mul_(factor)
 
 

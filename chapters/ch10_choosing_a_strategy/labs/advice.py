@@ -17,6 +17,7 @@ NAMES = {  # of models, and changed sizes: 126 layers divide into few equal stag
     "GPT-3 175B": ("gpt3-175b", {}), "Llama 3 405B": ("llama-3-405b", {"layers": 128}),
 }  # fmt: skip
 TOKENS = 4e6  # per step
+ERRORS = 0.25, 0.5  # a smaller difference decides nothing: inside one machine, and on more
 AGREES, DISAGREES, UNTOLD, UNFIT = "agrees", "disagrees", "cannot be told", "nothing fits"
 VARIED = ("products", "traffic", "inside", "across", "exposed", "launch", "message")
 ALONE = {"tp": 1, "pp": 1}  # dp takes all GPUs
@@ -92,6 +93,10 @@ class Contest:
         total = np.broadcast_to(seconds(job, self.plans)["total"], self.fits.shape)
         return np.where(self.fits, total, np.inf)
 
+    def error(self, errors=ERRORS) -> float:
+        """Return that of two errors which holds here: inside one machine, or on more."""
+        return errors[self.count > self.job.gpu.machine]
+
     def match_sizes(self, **sizes) -> np.ndarray:
         """Return which plans have these sizes, given as numbers or as functions that test sizes."""
         found = np.ones(self.fits.shape, bool)
@@ -138,9 +143,9 @@ class Advice:
         of = self.contest.seconds(engine)
         return fastest(of[self.follows]), fastest(of[self.against])
 
-    def judge(self, error):
-        """Make a function that returns the verdict with an engine."""
-        return lambda engine: verdict(*self.two(engine), error)
+    def judge(self, errors=ERRORS):
+        """Make a function that returns the verdict with an engine; errors: as in Contest.error."""
+        return lambda engine: verdict(*self.two(engine), self.contest.error(errors))
 
 
 def advice(text, contest, follows, among=None) -> Advice:
@@ -222,7 +227,8 @@ def full_pipes(contest, times=4) -> dict:
 def all_advice() -> list[Advice]:
     """List the sources' advice, with a model or a batch that shows it where they name none."""
     small, large = Contest("GPT-2 XL", 64, "H100"), Contest("Llama 3 70B", 64, "H100", 1024)
-    many, huge = Contest("GPT-3 175B", 1024, "H100"), Contest("Llama 3 405B", 1024, "H100", 2048)
+    many = Contest("GPT-3 175B", 1024, "H100")
+    huge = Contest("Llama 3 405B", 1024, "H100", 2048, with_cp=True)  # it was trained with cp
     tight, four = Contest("Llama 3 8B", 64, "A100-40GB"), Contest("llama-2-7b", 4, "A100-40GB", 64)
     old = Contest("llama-2-7b", 8, "V100", 64)
     three = dict.fromkeys(("dp", "tp", "pp"), lower_bound(2))
@@ -252,7 +258,7 @@ def all_advice() -> list[Advice]:
 def main():
     for one in all_advice():
         follows, against = one.two()
-        print(f"{one.text}: {follows:.3g} s, others {against:.3g} s:", one.judge(0.25)(Engine()))
+        print(f"{one.text}: {follows:.3g} s, others {against:.3g} s:", one.judge()(Engine()))
 
 
 if __name__ == "__main__":

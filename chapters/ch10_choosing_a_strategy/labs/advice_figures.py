@@ -12,6 +12,7 @@ from advice import (
     AGREES,
     ALONE,
     DISAGREES,
+    ERRORS,
     NAMES,
     UNFIT,
     UNTOLD,
@@ -28,8 +29,8 @@ from advice import (
 from cost_model import Engine, Job, Plan, memory
 from cost_seconds import dp_seconds, layer_seconds, seconds
 from model_shapes import gpu_named
-from planner import PlanSearch, describe_plan, too_large
-from published_runs import predict_seconds, runs_with
+from planner import PlanSearch, describe_plan, none_possible, too_large
+from published_runs import predict_seconds, timed_runs
 
 STEPS = (1, 1.1, 1.25, 1.5, 2, 4)  # of predicted ratios
 KINDS = {  # of plans with cp 1
@@ -44,14 +45,19 @@ KINDS = {  # of plans with cp 1
 
 
 def group_timed_runs() -> dict:
-    """Group published runs with times by software; nanotron's, with a pipeline and without."""
-    found = {}
-    for name, of in {e: runs_with(e) for e in ("Megatron-DeepSpeed", "nanotron")}.items():
-        timed = ~of.is_oom & ~np.isnan(of.seconds)
-        kinds = {"": True} if name != "nanotron" else {
-            ", no pipeline": of.plan.pp == 1, ", pipelines": of.plan.pp > 1}  # fmt: skip
-        found |= {name + kind: of.where(timed & some) for kind, some in kinds.items()}
-    return found
+    """Group published runs with times, by software and scope: one machine, or more.
+
+    nanotron's are nearly all on more; they are grouped by whether they have a pipeline
+    """
+    megatron, nanotron = timed_runs("Megatron-DeepSpeed"), timed_runs("nanotron")
+    is_inside = megatron.plan.ranks <= megatron.job.gpu.machine
+    on_more = nanotron.where(nanotron.plan.ranks > nanotron.job.gpu.machine)
+    return {
+        "Megatron-DeepSpeed, one machine": megatron.where(is_inside),
+        "Megatron-DeepSpeed, more": megatron.where(~is_inside),
+        "nanotron, more, no pipeline": on_more.where(on_more.plan.pp == 1),
+        "nanotron, more, pipelines": on_more.where(on_more.plan.pp > 1),
+    }
 
 
 def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
@@ -71,21 +77,43 @@ def pairs(runs, engine=None) -> tuple[np.ndarray, np.ndarray]:
 
 
 def share_ranked_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, int]:
-    """Return the share of pairs ranked right, of those that differ so much, and their number."""
+    """Return the share of pairs ranked right, of those that differ so much, and their number.
+
+    The share is nan if no pair differs so much.
+    """
     far = np.abs(np.log(predicted_ratios))
     some = (far >= np.log(low)) & (far < np.log(high))
     is_right = (predicted_ratios > 1) == (published > 1)
-    return float(np.mean(is_right[some])), int(some.sum())
+    return float(np.mean(is_right[some])) if some.any() else np.nan, int(some.sum())
 
 
 def right_from(predicted_ratios, published, level=0.95) -> float | None:
-    """Return the smallest of STEPS from which each group of pairs has this share right, or None."""
+    """Return the smallest of STEPS from which each group of pairs has this share right, or None.
+
+    A group without pairs says nothing: the smallest one has some.
+    """
     found = None
     for low, high in reversed([*pairwise(STEPS)]):
-        if share_ranked_right(predicted_ratios, published, low, high)[0] < level:
+        share, count = share_ranked_right(predicted_ratios, published, low, high)
+        if count and share < level:
             break
-        found = low
+        found = low if count else found
     return found
+
+
+def scope_rows(pairs, errors) -> list[list]:
+    """Return a row per group of pairs: their number; of those that differ by each error, how many,
+    and the share ranked right; and the factor from which 95 % are right."""
+    rows = []
+    for name, of in pairs.items():
+        told = (share_ranked_right(*of, 1 + error) for error in errors)
+        enough = right_from(*of)
+        rows.append([
+            name, f"{len(of[0]):,}",
+            *(f"{share:.0%} of {count:,}" if count else "none" for share, count in told),
+            f"{enough:g}" if enough else "--",
+        ])  # fmt: skip
+    return rows
 
 
 # ---- The decision tree ----------------------------------------------------------------------
@@ -94,15 +122,15 @@ NO_ANSWER, NO_PLAN = "the tree has no answer", "the tree's plan is impossible"
 TREE_KINDS = (UNTOLD, NO_PLAN, AGREES, DISAGREES, NO_ANSWER)
 
 
-def tree_map(gpus, counts, error) -> dict:
+def tree_map(gpus, counts, errors) -> dict:
     """Return {GPU: {model: {number of GPUs: (kind, text, whether to colour it strongly)}}}."""
     return {
-        gpu: {name: {f"{n:,}": tree_cell(name, n, gpu, error) for n in counts} for name in NAMES}
+        gpu: {name: {f"{n:,}": tree_cell(name, n, gpu, errors) for n in counts} for name in NAMES}
         for gpu in gpus
     }
 
 
-def tree_cell(name, count, gpu, error):
+def tree_cell(name, count, gpu, errors):
     one = tree_advice(name, count, gpu)
     if one is None:
         is_any = Contest(name, count, gpu).fits.any()
@@ -110,14 +138,14 @@ def tree_cell(name, count, gpu, error):
     follows, against = one.two()
     if follows == np.inf:
         return (NO_PLAN, "∞", True) if against < np.inf else (UNFIT, "", True)
-    told = verdict(follows, against, error)
+    told = verdict(follows, against, one.contest.error(errors))
     return told, f"{follows / min(follows, against):.2f}", told != UNTOLD
 
 
 # ---- The fastest kind of plan ---------------------------------------------------------------
 
 
-def winner(contest: Contest, error) -> tuple[str, str, bool]:
+def winner(contest: Contest, errors) -> tuple[str, str, bool]:
     """Return the fastest kind of plan, its tp, pp and dp, and whether all others are far slower."""
     of = contest.seconds()
     times = {kind: of[contest.match_sizes(**sizes)] for kind, sizes in KINDS.items()}
@@ -127,13 +155,13 @@ def winner(contest: Contest, error) -> tuple[str, str, bool]:
         return "nothing fits", "", True
     plan = contest.choice().plan
     told = "·".join(map(str, (plan.tp, plan.pp, plan.dp)))
-    return first, told, verdict(times[first], times[second], error) != UNTOLD
+    return first, told, verdict(times[first], times[second], contest.error(errors)) != UNTOLD
 
 
-def phases(machines, counts, error, names=tuple(NAMES)) -> dict:
+def phases(machines, counts, errors, names=tuple(NAMES)) -> dict:
     """Return {panel: {model: {number of GPUs: winner}}}; machines: {panel: a Gpu}."""
     return {
-        panel: {name: {f"{n:,}": winner(Contest(name, n, gpu), error) for n in counts}
+        panel: {name: {f"{n:,}": winner(Contest(name, n, gpu), errors) for n in counts}
                 for name in names}
         for panel, gpu in machines.items()
     }  # fmt: skip
@@ -215,8 +243,7 @@ def best_bars(name, count, gpu, batch, rows=6) -> dict:
     """
     planned = Contest(name, count, gpu, batch).planned
     if not len(planned.possible.dp):
-        why = planned.count_rejections().most_common(1)[0][0]
-        raise ValueError(f"no plan is possible; most often, {why}")
+        raise ValueError(none_possible(planned))
     if not planned.fits.any():
         raise ValueError(too_large(planned))
     one = tree_advice(name, count, gpu, batch)
@@ -236,7 +263,7 @@ def why_not(planned: PlanSearch, most=3) -> str:
 # ---- Verdicts -------------------------------------------------------------------------------
 
 
-def verdict_rows(advised, error, factor, engines) -> list[list]:
+def verdict_rows(advised, errors, factor, engines) -> list[list]:
     """Return a row per advice: ratio of seconds, verdict, decisive numbers, and agreement.
 
     engines  how many other engines are asked, with all numbers wrong by up to `factor`; agreement
@@ -244,7 +271,7 @@ def verdict_rows(advised, error, factor, engines) -> list[list]:
     """
     others, rows = other_engines(engines, factor), []
     for one in advised:
-        judge, (follows, against) = one.judge(error), one.two()
+        judge, (follows, against) = one.judge(errors), one.two()
         told = judge(Engine())
         same = sum(judge(engine) == told for engine in others)
         hangs = ", ".join(flips(judge, Engine(), VARIED, factor)) or "none"
@@ -259,10 +286,10 @@ def ratio_of(follows, against) -> str:
 
 
 def main():
-    of = group_timed_runs()["Megatron-DeepSpeed"]
-    share, count = share_ranked_right(*pairs(of), 1.25)
+    of = group_timed_runs()["Megatron-DeepSpeed, one machine"]
+    share, count = share_ranked_right(*pairs(of), 1 + ERRORS[0])
     print(f"{count:,} pairs that differ by 25 % or more: told right {share:.0%}")
-    print(winner(Contest("Llama 3 70B", 64, "H100"), 0.25))
+    print(winner(Contest("Llama 3 70B", 64, "H100"), ERRORS))
 
 
 if __name__ == "__main__":

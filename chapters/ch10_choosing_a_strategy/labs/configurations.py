@@ -37,7 +37,7 @@ def need(engine, reasons) -> None:
 
 
 def need_possible(engine, plan: Plan, job: Job) -> None:
-    """Raise ValueError for a plan that no engine can run, with the planner's reason."""
+    """Raise ValueError for a plan that this planner does not make, with its reason."""
     reason = str(why_impossible(job, plan))
     need(engine, {reason: reason != ""})
 
@@ -94,6 +94,16 @@ def megatron_arguments(plan, batch, layers) -> dict:
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
 
 
+def megatron_overlap(plan) -> dict:
+    """Return the options that hide communication along dp, as the cost model assumes.
+
+    Megatron-LM hides nothing by default; Megatron-FSDP, which has ZeRO 2 and 3, always does.
+    """
+    is_wanted = plan.zero < 2 and plan.dp * plan.cp > 1
+    options = {"--overlap-grad-reduce": True, "--overlap-param-gather": plan.zero == 1}
+    return {name: True for name, is_used in options.items() if is_wanted and is_used}
+
+
 def megatron_shape(shape) -> dict:
     """Return the options for the model, as far as a shape knows it: Llama's family, or GPT's."""
     options = {
@@ -138,7 +148,8 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
             "--data-parallel-sharding-strategy": SHARDED[plan.zero],
             "--ckpt-format": "fsdp_dtensor",
         }  # fmt: skip
-    options |= megatron_shape(job.shape) | {"--bf16": True, "--train-iters": steps}
+    options |= megatron_overlap(plan) | megatron_shape(job.shape)
+    options |= {"--bf16": True, "--train-iters": steps}
     nodes, each = machines_of(plan, job)
     needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # required up to the H100
     start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one
@@ -152,11 +163,15 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
 # ---- DeepSpeed ------------------------------------------------------------------------------
 
 
+RECOMPUTING = {"recompute each layer": "torch.utils.checkpoint"}  # no option does
+
+
 def deepspeed(plan: Plan, job: Job) -> Configuration:
-    """Write the JSON, and the arguments of PipelineModule that the program has to set.
+    """Write the JSON, and what the program has to do: arguments of PipelineModule, or recompute.
 
     It covers only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
-    Megatron-DeepSpeed does, there are dp × tp × pp.
+    Megatron-DeepSpeed does, there are dp × tp × pp. Where DeepSpeed cuts along tp, its batch sizes
+    count all ranks, says runtime/config.py of 0.19.8.
     """
     need("DeepSpeed", {"its pipeline takes ZeRO 1 at most": plan.pp > 1 and plan.zero > 1})
     need_possible("DeepSpeed", plan, job)
@@ -169,7 +184,7 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
         "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,
     })  # fmt: skip
     told = {
-        "train_batch_size": job.batch,
+        "train_batch_size": job.batch * plan.tp,  # as if ranks along tp had samples of their own
         "train_micro_batch_size_per_gpu": plan.micro_batch,
         "gradient_accumulation_steps": accumulation(plan, job),
         "bf16": {"enabled": True},
@@ -178,9 +193,11 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
     }
     if plan.tp > 1:
         told["tensor_parallel"] = {"autotp_size": plan.tp}
-    program = {"num_stages": plan.pp} if plan.pp > 1 else {}
+    program = {}
+    if plan.pp > 1:  # by default it shares out parameters, not layers
+        program = {"num_stages": plan.pp, "partition_method": "uniform"}
     if plan.recompute == FULL:
-        program["activation_checkpoint_interval"] = 1
+        program |= {"activation_checkpoint_interval": 1} if plan.pp > 1 else RECOMPUTING
     return Configuration("DeepSpeed", json.dumps(told, indent=2), program)
 
 

@@ -32,7 +32,7 @@ MEGATRON = """
     position-embedding-type rotary-base bf16 recompute-granularity recompute-method
     recompute-num-layers use-flash-attn train-iters train-samples use-megatron-fsdp
     data-parallel-sharding-strategy ckpt-format vocab-size tokenizer-type mock-data lr min-lr
-    attention-dropout hidden-dropout
+    attention-dropout hidden-dropout overlap-grad-reduce overlap-param-gather
 """
 DEEPSPEED = """
     train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping
@@ -96,8 +96,12 @@ def options_of(engine, text) -> dict:
 
 
 def parse_command_line(text) -> dict:
-    """Return the text after each --name; True for a switch."""
-    words = shlex.split(text.replace("\\\n", " "))
+    """Return the text after each --name, or after its "="; True for a switch."""
+    words = [
+        part
+        for word in shlex.split(text.replace("\\\n", " "))
+        for part in (word.split("=", 1) if word.startswith("--") else [word])
+    ]
     values = [*words[1:], "--"]
     return {
         word: True if value.startswith("--") else value

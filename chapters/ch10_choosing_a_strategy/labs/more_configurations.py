@@ -121,6 +121,10 @@ def accelerate(plan: Plan, job: Job) -> Configuration:
     }  # fmt: skip
     program = {"batch_size": plan.micro_batch, "gradient_accumulation_steps":
                accumulation(plan, job)}  # fmt: skip
+    if plan.tp > 1:
+        program["from_pretrained"] = 'tp_plan="auto"'  # it cuts no model that is whole
+    if plan.cp > 1:
+        program["around each step"] = "accelerator.maybe_context_parallel(…)"
     return Configuration("accelerate", yaml.safe_dump(told, sort_keys=False), program)
 
 

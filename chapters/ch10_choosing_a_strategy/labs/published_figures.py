@@ -100,16 +100,21 @@ MEGATRON_2021 = [
 ]
 
 
-def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
-    """Predict a GPU's TFLOP/s for Llama 3 405B.
+def llama_job(dp, engine=DEFAULT, chunks=8) -> tuple[Job, Plan]:
+    """Return the job and the plan of Llama 3 405B with so many copies.
 
     chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each. Also assumed are
-            ZeRO 1, micro-batches of one sample, and FLOPs that count masked pairs
+            ZeRO 1 and micro-batches of one sample. The cost model takes equal stages, and the
+            paper's are not
     """
-    shape = model_named("llama-3-405b")
-    job = Job(shape, gpu_named("H100"), 2048, engine)
     plan = Plan(dp, 8, 16, zero=1, micro_batch=1, recompute=NONE, chunks=chunks)
-    needed = model_flops(shape, job.batch * shape.context)
+    return Job(model_named("llama-3-405b"), gpu_named("H100"), 2048, engine), plan
+
+
+def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
+    """Predict a GPU's TFLOP/s for Llama 3 405B; the FLOPs count masked pairs."""
+    job, plan = llama_job(dp, engine, chunks)
+    needed = model_flops(job.shape, job.batch * job.shape.context)
     return float(needed / seconds(job, plan)["total"] / gpus / 1e12)
 
 

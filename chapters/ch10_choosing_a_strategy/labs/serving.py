@@ -42,13 +42,14 @@ def parameter_bytes(shape: Shape) -> float:
 def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens) -> int:
     """Return how many users can be answered at a time, each with keys and values of its tokens.
 
-    A head of keys is not cut: with more ranks than heads of keys, some ranks have the same ones.
+    A head of keys is not cut: some ranks have more than others, or the same ones, if there are more
+    ranks than heads of keys. The fullest rank counts.
 
     memory           bytes of each of tp GPUs
     parameter_bytes  of the whole model, cut into equal parts
     size             numbers of a key, and of a value, in each of kv_heads heads
     """
-    each = 2 * NUMBER * layers * max(1, kv_heads // tp) * size * tokens
+    each = 2 * NUMBER * layers * -(-kv_heads // tp) * size * tokens
     return max(0, int((memory - parameter_bytes / tp) // each))
 
 
@@ -66,7 +67,7 @@ def all_reduces(server: Server, tokens) -> float:
     """Return the seconds of two all-reduces per layer, of so many tokens' activations."""
     job = Job(server.shape, server.gpu, 1, Engine())
     nbytes = NUMBER * tokens * server.shape.width
-    each = 2 * (server.tp - 1) / server.tp * nbytes / link(job, 1, server.tp)
+    each = 2 * (server.tp - 1) / server.tp * nbytes / link(job, server.tp, 1, server.tp)
     return float(2 * server.shape.layers * np.where(server.tp > 1, each + TAKES, 0))
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
-from meshes import my_group
+from meshes import my_group, refuse_ignored
 from operator_shardings import FEATURES, SAMPLES, SHARDINGS, WHOLE, Cluster, Job, Link, mlp
 from pipeline_parallel import Pipeline, Stage, parameters_of, tag_of
 from plan_space import pieces, places_of
@@ -138,12 +138,13 @@ def cut_stage(blocks, shardings, group) -> nn.Sequential:
 class UnevenPipeline(Pipeline):
     """A pipeline whose stages have different numbers of ranks; each rank has its rows.
 
-    places  the ranks of each stage
-    rows    of a micro-batch
+    places   the ranks of each stage
+    rows     of a micro-batch
+    options  see Pipeline; dtype among them
     """
 
-    def __init__(self, stage, loss_of, width, places, rows):
-        super().__init__([stage], loss_of, width)
+    def __init__(self, stage, loss_of, width, places, rows, **options):
+        super().__init__([stage], loss_of, width, **options)
         self.places, self.rows = places, rows
         (self.rank,) = (k for k, ranks in enumerate(places) if dist.get_rank() in ranks)
         self.ranks = len(places)  # the schedule counts a stage as one rank
@@ -160,13 +161,17 @@ class UnevenPipeline(Pipeline):
             if i == self.mine:
                 yield self.places[other][j], first - begin, end - begin
 
+    def shape_of_message(self, microbatch) -> tuple:
+        return len(self.own_rows()), self.width
+
     def receive(self, action) -> Tensor:
-        x = torch.empty(len(self.own_rows()), self.width, dtype=self.dtype)
+        x = torch.empty(self.shape_of_message(action.microbatch), dtype=self.dtype)
         for peer, first, end in self.find_overlaps(self.rank + (-1 if action.kind == "F" else 1)):
             dist.recv(x[first:end], peer, tag=tag_of(action))
         return x
 
     def send(self, x, action):
+        self.refuse_other(x, action)
         for peer, first, end in self.find_overlaps(self.rank + (1 if action.kind == "F" else -1)):
             part = x[first:end].contiguous()
             self.under_way.append((dist.isend(part, peer, tag=tag_of(action)), part))
@@ -210,7 +215,12 @@ class UnevenStages:
         """Take a step with a batch, the same on all ranks; return its loss on the last stage.
 
         Each rank of that stage returns its part of the loss, and all other ranks 0.
+
+        Raises  ValueError if the batch has another number of samples, or if some targets are -100
         """
+        if len(inputs) != self.rows * self.microbatches:
+            raise ValueError(f"{len(inputs)} samples, not {self.rows} × {self.microbatches}")
+        refuse_ignored(targets, dist.get_world_size() * self.microbatches)
         self.optimizer.zero_grad()
         loss = self.pipeline.step(self.actions, self.in_parts(inputs), self.in_parts(targets))
         self.sum_gradients()

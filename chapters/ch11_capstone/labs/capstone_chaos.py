@@ -63,9 +63,12 @@ class Campaign:
         self.engine, self.addresses = None, []
 
     def save(self):
-        """Save a checkpoint of this step, each rank its part; the whole group has to call this."""
-        self.note("saved", self.steps)
+        """Save a checkpoint of this step, each rank its part; the whole group has to call this.
+
+        Raises  OSError on all ranks if one of them could not write its part
+        """
         save_state(self.engine, self.addresses, self.checkpoints, self.steps)
+        self.note("saved", self.steps)
 
     def load(self):
         """Restore the engine and `steps` from the newest checkpoint. Without one, `steps` is 0.

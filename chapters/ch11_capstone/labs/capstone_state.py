@@ -67,12 +67,13 @@ def find_numbers(saved, wanted: Tensor) -> Tensor:
              address may be in several files, or twice in one: these are copies of the same number
     wanted   addresses, a flat tensor: in any order, and some may occur in it several times
     Returns  the numbers there, in the order of `wanted` and in the dtype of the files; 0 at the
-             address 0, even if no file has it
+             address 0, even if no file has it, and even if there is no file
     Raises   ValueError if any other wanted address is in no file
     """
     ### BEGIN SOLUTION
-    last = max(int(x.max()) for x in (wanted, *(of for of, _ in saved)) if len(x))
-    numbers, is_known = saved[0][1].new_zeros(last + 1), torch.zeros(last + 1, dtype=torch.bool)
+    dtype, every = saved[0][1].dtype if saved else None, [wanted, *(of for of, _ in saved)]
+    last = max((int(x.max()) for x in every if len(x)), default=0)
+    numbers, is_known = (torch.zeros(last + 1, dtype=of) for of in (dtype, torch.bool))
     for addresses, values in saved:
         numbers[addresses] = values
         is_known[addresses] = True
@@ -87,12 +88,19 @@ def find_numbers(saved, wanted: Tensor) -> Tensor:
 # ---- Checkpoints saved by some ranks and read by others -------------------------------------
 
 
-def save_state(engine, addresses, folder, steps) -> str:
-    """Save what this rank's optimizer steps on, and both averages of it: see `save`."""
+def save_state(engine, addresses, folder, steps):
+    """Save what this rank's optimizer steps on, and both averages of it: see `save`.
+
+    Raises  OSError on all ranks if one of them could not write its part
+    """
     optimizer, stepped_on = optimizer_of(engine)
     kept = [[p.detach(), *(optimizer.state[p][kind] for kind in KINDS[1:])] for p in stepped_on]
     state = {kind: flat(of) for kind, of in zip(KINDS, zip(*kept))}
-    return save(folder, steps, {"addresses": torch.cat(addresses), **state})
+    problem = save(folder, steps, {"addresses": torch.cat(addresses), **state})
+    if problem:
+        found, newest = newest_steps(folder)
+        if not found or newest != steps:  # otherwise it has been saved before
+            raise OSError(f"the checkpoint of step {steps} was not written: {problem}")
 
 
 def flat(tensors) -> Tensor:

@@ -261,7 +261,7 @@ QUESTIONS = [
     ),
     Question(
         "10.10", "10b", 3, 5,
-        "A model of cost predicts for four plans 1.0, 1.2, 1.5 and 2.0 s. Measured are 1.6, 1.5, "
+        "A cost model predicts for four plans 1.0, 1.2, 1.5 and 2.0 s. Measured are 1.6, 1.5, "
         "2.1 and 3.0 s, in the same order. How much slower than the best one is the plan that you "
         "would choose by the predictions? Why can predictions that are all wrong by 20 to 40 % "
         "still be useful?",

@@ -68,7 +68,7 @@ def bars(picture):
 @pytest.mark.parametrize(("theory", "unit"), [(4e6, "MB"), (4e9, "GB")])
 def test_bytes_have_an_axis_in_a_unit_of_their_size(run, theory, unit):
     (axes,) = plot_peak(run, "step", predicted={"gradients": theory}).figure.axes
-    assert axes.get_xlabel() == f"live tensors at the fullest moment ({unit})"
+    assert axes.get_xlabel() == f"live tensors at the peak ({unit})"
     assert axes.xaxis.get_major_formatter()(theory, 0) == "4"
 
 

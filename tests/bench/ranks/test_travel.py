@@ -226,6 +226,24 @@ def test_large_argument_is_meant():
         assert launch(torch.sum, torch.ones(1_000_000), world_size=2).values == [1e6, 1e6]
 
 
+def test_an_autograd_function_that_is_once_differentiable():
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, gradient):
+            return 2 * gradient
+
+    def slope():
+        x = torch.ones((), requires_grad=True)
+        return torch.autograd.grad(Double.apply(x), x)[0].item()
+
+    assert only_value(slope) == 2
+
+
 # What cannot travel
 
 

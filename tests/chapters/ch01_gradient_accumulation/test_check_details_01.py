@@ -57,3 +57,48 @@ def test_float64_gradients_of_several_ranks_stay_exact(solution_lab):
 
     for of_gradient, of_numbers in launch(means, world_size=2, device="cpu").values:
         assert close([of_gradient, of_numbers], [5 / 3, 5 / 3])
+
+
+def test_a_long_sum_of_bfloat16_losses_does_not_stand_still(solution_lab):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 10).bfloat16()
+    inputs, targets = torch.randn(1024, 4).bfloat16(), torch.randint(10, (1024,))
+    with torch.no_grad():
+        right = F.cross_entropy(model(inputs).double(), targets).item()
+    parts = list(zip(inputs.split(1), targets.split(1)))
+    assert solution_lab.accumulate(model, F.cross_entropy, parts) == pytest.approx(right, rel=0.01)
+
+
+def average_where_rank_1_has_nothing(lab):
+    """Rank 1's sentences are nothing but padding."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Linear(4, 5)).double()
+    tokens, targets = torch.tensor([[1, 2, 3]]), torch.tensor([[2, 3, 4]])
+    if dist.is_initialized() and dist.get_rank():
+        targets = torch.full_like(targets, lab.PADDING)
+    loss, count = lab.accumulate_tokens(model, [(tokens, targets)]), lab.count_tokens(targets)
+    lab.average_over_ranks(model, count)
+    return lab.mean_over_ranks(loss, count), [p.grad for p in model.parameters()]
+
+
+def test_a_rank_with_nothing_but_padding_changes_nothing(solution_lab):
+    right, gradients = average_where_rank_1_has_nothing(solution_lab)
+    two = launch(average_where_rank_1_has_nothing, solution_lab, world_size=2, device="cpu")
+    for loss, found in two.values:
+        assert close(loss, right)
+        assert not [1 for mine, theirs in zip(found, gradients) if not close(mine, theirs)]
+
+
+def test_a_last_batch_of_fewer_images_than_ranks_trains_on(solution_lab):
+    images, labels, *test = solution_lab.digits()
+    some = images[:97], labels[:97], *test
+    assert solution_lab.BATCH == 96
+    model, *_ = solution_lab.train_classifier(some, passes=1)
+
+    def train():
+        return [p.detach() for p in solution_lab.train_classifier(some, passes=1)[0].parameters()]
+
+    for weights in launch(train, world_size=4, device="cpu").values:
+        assert not [
+            1 for mine, p in zip(weights, model.parameters()) if not close(mine, p.detach())
+        ]

@@ -1,19 +1,23 @@
 """Data parallel training in every form equals one process: weights after five steps, float64."""
 
+from contextlib import suppress
+
 import pytest
 import torch
 import torch.distributed as dist
 from helpers import load_solved_lab, need_close
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from pedagogy_lib import launch, measure
+from pedagogy_lib import RankError, launch, measure
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 
 
 SIMPLE, VISUALIZER = load_solved_lab("simple_ddp"), load_solved_lab("gradient_sync_visualizer")
 DATA_PARALLEL, MODELS = load_solved_lab("data_parallel"), load_solved_lab("language_model")
-SERVER = load_solved_lab("parameter_server")
+SERVER, COUNTED = load_solved_lab("parameter_server"), load_solved_lab("counted_over_ranks")
+ACCUMULATION = load_solved_lab("gradient_accumulation")
 
 
 def make_model():
@@ -185,3 +189,143 @@ def test_a_server_of_a_model_in_bfloat16(serve, updates):
     before = torch.nn.Linear(2, 1).bfloat16().bias.item()
     after = launch(serve_in_bfloat16, serve, world_size=2, device="cpu").values[0]
     assert after == pytest.approx(before - 0.5 * updates, rel=0.05)
+
+
+def two_backwards(finish_between):
+    ddp = DATA_PARALLEL.DDP(nn.Linear(2, 1).double())
+    for _ in range(2):
+        ddp(torch.ones(1, 2).double()).sum().backward()
+        if finish_between:
+            ddp.finish()
+    ddp.finish()
+    return ddp.model.weight.grad.tolist()
+
+
+def test_a_second_backward_before_finish_is_refused_on_all_ranks():
+    with pytest.raises(RankError, match="call finish"):
+        launch(two_backwards, False, world_size=2)
+    assert launch(two_backwards, True, world_size=2).values == [[[2.0, 2.0]]] * 2
+
+
+class TwoBranches(nn.Module):
+    """Two layers after one another, or either of them alone."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(2)).double()
+
+    def forward(self, x, path=(0, 1), fails=False):
+        for number in path:
+            x = torch.tanh(self.layers[number](x))
+            if fails and number == 0:
+                x.register_hook(raise_error)
+        return x.square().sum()
+
+
+def raise_error(gradient):
+    raise MemoryError
+
+
+def go_backward(model, step, path=(0, 1), fails=False):
+    chance = torch.Generator().manual_seed(10 * step + dist.get_rank())
+    model(torch.randn(3, 2, generator=chance, dtype=torch.float64), path, fails).backward()
+
+
+def backward_after_one_that_raised(guilty, path):
+    ddp = DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)
+    with suppress(MemoryError):
+        go_backward(ddp, 0, fails=dist.get_rank() in guilty)
+    ddp.zero_grad()
+    go_backward(ddp, 1, path=path)
+
+
+@pytest.mark.parametrize("path", [(0, 1), (0,)])
+@pytest.mark.parametrize("guilty", [(0, 1), (1,)])
+def test_a_backward_that_raised_is_not_forgotten(guilty, path):
+    with pytest.raises(
+        RankError, match=r"call finish\(\) after each backward, even after one that"
+    ):
+        launch(backward_after_one_that_raised, guilty, path, world_size=2)
+
+
+def steps_around_one_that_raised(guilty):
+    """Take steps, one of which some ranks could not end and all discard; return all gradients."""
+    found, twins = [], [DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)]
+    twins.append(DistributedDataParallel(TwoBranches()))
+    for step in range(3):
+        if step == 1:
+            with suppress(MemoryError):
+                go_backward(twins[0], 50, fails=dist.get_rank() in guilty)
+            twins[0].finish()
+        for model in twins:
+            model.zero_grad()
+            go_backward(model, step)
+        twins[0].finish()
+        found.append([[p.grad.clone() for p in model.parameters()] for model in twins])
+    return found
+
+
+@pytest.mark.parametrize("guilty", [(0, 1), (1,)])
+def test_a_step_that_some_ranks_could_not_end_is_discarded_by_finish(guilty):
+    for of_rank in launch(steps_around_one_that_raised, guilty, world_size=2).values:
+        for ours, theirs in of_rank:
+            need_close([ours], theirs, 1)
+
+
+def no_sync_after_an_unfinished_backward():
+    ddp = DATA_PARALLEL.DDP(TwoBranches(), bucket_bytes=1)
+    go_backward(ddp, 0)
+    with torch.no_grad():
+        ddp(torch.ones(1, 2).double())  # which changes no gradient
+    with DATA_PARALLEL.no_sync(ddp):
+        go_backward(ddp, 1)
+
+
+def test_gradients_that_finish_would_overwrite_are_refused():
+    with pytest.raises(RankError, match=r"call finish\(\)"):
+        launch(no_sync_after_an_unfinished_backward, world_size=2)
+
+
+def count_with_another_default_device(way):
+    """Use a lab's function with a model on the CPU, while new tensors would lie somewhere else.
+
+    Returns the devices of the tensors that were summed over the ranks.
+    """
+    devices, all_reduce = set(), dist.all_reduce
+
+    def note_device(x, *args, **kwargs):
+        devices.add(x.device.type)
+        return all_reduce(x, *args, **kwargs)
+
+    dist.all_reduce = note_device
+    if way == "backward_tokens":
+        model = nn.Sequential(nn.Embedding(3, 2), nn.Linear(2, 3)).double()
+        model = DistributedDataParallel(model)
+        words = torch.tensor([[dist.get_rank(), 2]])
+        torch.set_default_device("meta")
+        COUNTED.backward_tokens(model, [(words, words)])
+    else:
+        model = nn.Linear(2, 1).double()
+        model(torch.ones(1, 2).double()).sum().backward()
+        torch.set_default_device("meta")
+        ACCUMULATION.average_over_ranks(model, dist.get_rank() + 1)
+    return devices
+
+
+@pytest.mark.parametrize("way", ["backward_tokens", "average_over_ranks"])
+def test_a_count_lies_where_the_gradients_lie(way):
+    run = launch(count_with_another_default_device, way, world_size=2, device="cpu")
+    assert run.values == [{"cpu"}, {"cpu"}]
+
+
+def apart_with_a_nan(broken):
+    model = nn.Linear(2, 2)
+    if dist.get_rank() == broken:
+        model.weight.data[0, 0] = torch.nan
+    return DATA_PARALLEL.apart(model)
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_a_replica_with_a_nan_is_not_equal_to_others(broken):
+    assert launch(apart_with_a_nan, broken, world_size=2).values == [float("inf")] * 2

@@ -1,7 +1,9 @@
 """Promises of labs/train_ddp.py that no exercise asks for, and of the options that 03e compares."""
 
 import inspect
+import pickle
 import shutil
+from unittest import mock
 
 import pytest
 import torch
@@ -57,6 +59,56 @@ def test_all_ranks_go_on_from_what_rank_0_has_read(tmp_path):
     epochs, weights = epochs_and_weights(data, files, 3)
     assert epochs == (3, 3)
     assert torch.equal(*weights)
+
+
+def resume_and_count(program, data, file):
+    """Return the bytes of the objects that `resume` pickles, and those of the model."""
+    training = program.Training(data, program.options_of(["--batch", "24", "--file", file]))
+    training.train_epoch()
+    training.save()
+    dist.barrier()
+    with mock.patch.object(
+        dist, "broadcast_object_list", wraps=dist.broadcast_object_list
+    ) as calls:
+        training.resume()
+    pickled = sum(len(pickle.dumps(call.args[0])) for call in calls.call_args_list)
+    return pickled, sum(p.nbytes for p in training.model.parameters())
+
+
+def test_the_tensors_of_a_checkpoint_are_sent_as_tensors(tmp_path):
+    file = str(tmp_path / "digits.pt")
+    run = launch(resume_and_count, PROGRAM, few_digits(), file, world_size=2, device="cpu")
+    for pickled, model_bytes in run.values:
+        assert pickled < model_bytes / 4
+
+
+def broadcast_odd_state(program):
+    column = torch.arange(6.0).view(3, 2).t()  # not contiguous
+    state = {"a": [column, torch.tensor(7)], 2: {"b": None, "rate": 0.5}, "half": column.bfloat16()}
+    return program.broadcast_state(state if dist.get_rank() == 0 else None, torch.device("cpu"))
+
+
+def test_a_state_of_any_shape_arrives_on_all_ranks():
+    for state in launch(broadcast_odd_state, PROGRAM, world_size=3, device="cpu").values:
+        assert state["a"][0].tolist() == [[0, 2, 4], [1, 3, 5]]
+        assert (state["a"][1].item(), state[2]) == (7, {"b": None, "rate": 0.5})
+        assert torch.equal(state["half"], state["a"][0].bfloat16())
+
+
+def draw_after_construction(program, data):
+    training = program.Training(data, program.options_of(["--batch", "24"]))
+    weights = torch.cat([p.detach().flatten() for p in training.model.parameters()])
+    training.sampler.set_epoch(1)
+    mask = torch.nn.functional.dropout(torch.ones(64)).tolist()
+    return weights.tolist(), mask, list(training.sampler)
+
+
+def test_ranks_make_one_model_share_one_order_and_draw_different_masks():
+    run = launch(draw_after_construction, PROGRAM, few_digits(), world_size=3, device="cpu")
+    weights, masks, shares = zip(*run.values)
+    assert weights[0] == weights[1] == weights[2]
+    assert len(set(map(tuple, masks))) == 3
+    assert sorted(sample for share in shares for sample in share) == list(range(48))
 
 
 def test_buffers_are_not_synced_by_the_option_of_this_pytorch():

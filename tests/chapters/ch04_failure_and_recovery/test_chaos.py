@@ -131,3 +131,32 @@ def test_a_picture_of_what_happened():
     assert picture.alt == "A day. Steps of 2 ranks over time. kill on rank 1 at 0.15 s"
     with pytest.raises(LaunchError, match="the steps of at least one process"):
         plot_happenings({}, [])
+
+
+class SlipsOnce(CHAOS.ChaosTraining):
+    """Rank 2 computes one micro-batch wrongly, once."""
+
+    has_slipped = False
+
+    def gradients_of(self, microbatch):
+        gradients = super().gradients_of(microbatch)
+        if (self.rank, self.steps, microbatch, self.has_slipped) != (2, 12, 2, False):
+            return gradients
+        self.has_slipped = True
+        return gradients.flip(0)
+
+
+def train_with_a_slip(folder, data):
+    store = CHAOS.FolderStore(folder / "store")
+    training = SlipsOnce([], store, folder, data)
+    CHAOS.keep_going(training, CHAOS.Crew(store, 4), folder / "checkpoints", CHAOS.STEPS)
+    weights = torch.nn.utils.parameters_to_vector(training.model.parameters()).detach()
+    return training.has_slipped, weights
+
+
+def test_a_step_in_which_a_rank_is_wrong_once_is_taken_again(tmp_path):
+    values = launch_on_cpu(train_with_a_slip, tmp_path, data(), world_size=4, timeout=60).values
+    assert [slipped for slipped, _ in values] == [False, False, True, False]
+    right = CHAOS.one_process(data(), CHAOS.STEPS)
+    for _, weights in values:
+        assert close(weights, right)

@@ -165,3 +165,18 @@ def test_a_mistake_in_the_outer_step_is_told(tmp_path):
     error = failure(make_a_mistake, tmp_path, data(), world_size=2, replacements=0, timeout=4.0)
     assert isinstance(error, RankError)
     assert "must match the size" in str(error)
+
+
+def masks_of_a_round(data):
+    """Return which units the first inner step drops, and what this rank draws afterwards."""
+    worker, masks = DILOCO.Worker(data), []
+    worker.model[2].register_forward_pre_hook(lambda module, args: torch.ones_like(args[0]))
+    worker.model[2].register_forward_hook(lambda module, args, y: masks.append(y == 0))
+    worker.train_alone(dist.get_rank())
+    return masks[0], torch.rand(1).item()
+
+
+def test_workers_drop_units_of_their_own_and_leave_the_generator_alone():
+    (one, then), (other, later) = launch_on_cpu(masks_of_a_round, data(), world_size=2).values
+    assert not torch.equal(one, other)
+    assert then == later  # equal seeds, as before

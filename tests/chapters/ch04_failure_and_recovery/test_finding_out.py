@@ -104,6 +104,39 @@ def test_a_wrong_number_is_found_in_its_step(what, found, after):
         assert values == [{"what": found, "ranks": [rank], "steps": 1}] * 3
 
 
+def losses_of(data, fault):
+    training, differing = FINDING.Training(data, fault), []
+    for _ in range(fault.after + 4):
+        training.step()
+        differing.append(FINDING.differing_replicas(training.model))
+    return training.losses, differing
+
+
+def test_the_flipped_bit_belongs_to_a_weight_that_counts():
+    """With the course's images, of which some pixels are always black."""
+    data = load_solved_lab("gradient_accumulation").digits()
+
+    def losses_with(what, *where):
+        fault = FINDING.Fault(what, 2, 5, *where)
+        return launch_on_cpu(losses_of, data, fault, world_size=3).values
+
+    undisturbed, flipped = losses_with("nothing"), losses_with("wrong weights")
+    assert flipped[2][0][:6] == undisturbed[2][0][:6]  # a loss is computed before the update
+    assert flipped[2][0][7:] != undisturbed[2][0][7:]  # in a batch, its unit may be off
+    assert flipped[0][1][4:6] == [[], [2]]
+    black = losses_with("wrong weights", 30, 0)  # even the highest bit of such a weight is unseen
+    assert [value[0] for value in black] == [value[0] for value in undisturbed]
+    assert black[0][1][5:] == [[2]] * 4
+
+
+def test_a_bit_is_flipped_in_any_dtype():
+    for dtype, integer in ((torch.float32, torch.int32), (torch.float64, torch.int64)):
+        weights = torch.ones(4, 64, dtype=dtype, requires_grad=True)
+        FINDING.flip_a_bit(weights, bit=3)
+        changed = weights.detach().view(integer) ^ torch.ones(4, 64, dtype=dtype).view(integer)
+        assert changed.nonzero().tolist() == [[2, 28]] and changed.sum() == 8
+
+
 def test_a_slow_rank_is_named_within_ten_steps():
     fault = FINDING.Fault("slow", 2, 12)
     values = launch_on_cpu(look_after_each_step, data(), fault, world_size=4).values
@@ -126,3 +159,22 @@ def test_a_checksum_changes_with_each_bit():
 def test_the_guilty_one_has_entered_the_fewest_collectives():
     assert FINDING.furthest_behind({0: 41, 1: 41, 2: 40, 3: 41}) == [2]
     assert FINDING.furthest_behind({0: 41, 1: 41}) == []
+
+
+def recompute_with_a_slip(rank, batch):
+    """Rank `rank` is wrong once, when it computes the gradients of this batch."""
+
+    def gradients_of(k):
+        slips = (dist.get_rank(), k) == (rank, batch)
+        return [torch.full((5,), k + float(slips))]
+
+    try:
+        return FINDING.wrong_by_recomputing(gradients_of)
+    except FINDING.Disputed as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_a_rank_that_is_wrong_once_is_not_taken_for_all_right(batch):
+    told = launch_on_cpu(recompute_with_a_slip, 2, batch, world_size=4).values
+    assert told == [f"two ranks disagree about batch {batch}: compute it again"] * 4

@@ -4,6 +4,8 @@ import os
 import platform
 import signal
 import sys
+import threading
+import time
 
 import pytest
 import torch
@@ -297,3 +299,20 @@ def test_only_those_of_this_machine_are_fenced_and_no_other_process_of_their_num
     assert killed == [pid]
     assert KEEP.birth_of(0) == "?"
     assert born.isdigit() or sys.platform != "linux"
+
+
+def test_a_newcomer_that_died_and_its_replacement_count_once(tmp_path):
+    """Otherwise newcomers alone would be enough, and whoever has the state would be left out."""
+    store, agreed = KEEP.FolderStore(tmp_path), []
+    store.append("meeting 1: came", "001 471 then pc,")
+
+    def come(name, former, patience):
+        agreed.append(KEEP.who_is_there(store, "meeting 1", name, former, 2, patience))
+
+    newcomer = threading.Thread(target=come, args=("001 482 now pc", [], 0.0))
+    newcomer.start()
+    time.sleep(0.3)
+    assert not agreed
+    come("000 11 pc", ["000 11 pc", "001 9 pc"], 0.2)
+    newcomer.join()
+    assert agreed == [["000 11 pc", "001 471 then pc", "001 482 now pc"]] * 2

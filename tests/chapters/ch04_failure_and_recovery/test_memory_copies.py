@@ -110,6 +110,12 @@ def test_one_half_is_killed_at_once(tmp_path, half, where):
     ]
 
 
+def test_a_new_rank_s_keeper_may_be_killed_before_the_next_step_ends(tmp_path):
+    run = run_of(tmp_path, 4, 2, [Fault(1, "before", 4), Fault(3, "after", 4)])
+    need_right(run)
+    assert [lost.rank for lost in run.lost] == [1, 3]
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("n", [2, 3])
 @pytest.mark.parametrize("where", ["in", "updated", "exchange"])
@@ -179,6 +185,45 @@ def test_each_rank_holds_two_steps_of_two_ranks(n, shift):
         assert held == {(o, step): 10.0 * step + o for o in owners for step in (2, 3)}
 
 
+class BareTraining:
+    """What restore() uses of a training."""
+
+    def state(self):
+        return torch.zeros(1)
+
+    def load_state(self, step, state):
+        self.loaded = step, state.item()
+
+    def gather_weights(self):
+        pass
+
+
+def count_batches(n, shift):
+    """The messages of each batch that exchange() and restore() start, and what was restored."""
+    batches, start = [], dist.batch_isend_irecv
+
+    def start_and_note(messages):
+        batches.append(sorted(message.op.__name__ for message in messages))
+        return start(messages)
+
+    dist.batch_isend_irecv = start_and_note
+    copies, training = COPIES.Copies(dist.get_rank(), n, shift), BareTraining()
+    copies.exchange(1, torch.tensor([10.0 + copies.rank]))
+    if copies.rank == 1:
+        copies.held.clear()
+    COPIES.restore(training, copies)
+    dist.batch_isend_irecv = start
+    return batches, training.loaded
+
+
+def test_messages_both_ways_are_one_batch():
+    """Over NCCL, two ranks that send to each other without a batch may wait forever."""
+    values = launch_on_cpu(count_batches, 3, 1, world_size=3).values
+    both = ["irecv", "isend"]
+    assert [batches for batches, _ in values] == [[both], [both, ["irecv"]], [both, ["isend"]]]
+    assert [loaded for _, loaded in values] == [(1, 10.0), (1, 11.0), (1, 12.0)]
+
+
 def shards_of(data, n):
     training = COPIES.ShardedTraining(dist.get_rank(), n, data)
     before = torch.nn.utils.parameters_to_vector(training.model.parameters()).detach().clone()
@@ -199,3 +244,17 @@ def test_a_state_that_is_on_no_rank_any_more_is_told(tmp_path):
     faults = [Fault(0, "before", 4), Fault(2, "before", 4)]
     with pytest.raises(RankError, match="only a checkpoint helps"):
         run_of(tmp_path, 4, 2, faults)
+
+
+def restore_from(held):
+    training = COPIES.ShardedTraining(dist.get_rank(), 4, data())
+    copies = COPIES.Copies(dist.get_rank(), 4, 2)
+    copies.held = dict.fromkeys(held[dist.get_rank()], training.state())
+    return COPIES.restore(training, copies)
+
+
+def test_a_rank_lost_in_the_first_exchange_has_lost_nothing():
+    held = [[(0, 0), (2, 0)], [], [(2, 0), (0, 0)], []]
+    assert launch_on_cpu(restore_from, held, world_size=4).values == [None] * 4
+    with pytest.raises(RankError, match="only a checkpoint helps"):
+        launch_on_cpu(restore_from, [[(0, 1), (2, 1)], [], [(2, 1), (0, 1)], []], world_size=4)

@@ -2,12 +2,22 @@
 
 import json
 import os
+import signal
+import sys
 import textwrap
 
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import ROOT, environment, launch_on_cpu, load_solved_lab
+from helpers import (
+    ROOT,
+    end,
+    environment,
+    launch_on_cpu,
+    load_solved_lab,
+    start,
+    wait_until,
+)
 from machines_here import needs_machines
 
 from pedagogy_lib import LaunchError, Machines, close, machines_around, run_torchrun
@@ -95,6 +105,35 @@ def test_a_checkpoint_is_read_by_another_number_of_ranks(tmp_path):
     assert torch.equal(RESTART.load_weights(tmp_path), saved)
 
 
+def load_after_damage(data, folder):
+    """What load() raises if no checkpoint is whole: on all ranks the same."""
+    if dist.get_rank() == 0:
+        for path in folder.glob("step-*/rank-0.pt"):
+            path.write_bytes(b"torn")
+    dist.barrier()
+    with pytest.raises(ValueError, match="none is whole"):
+        load(data, folder)
+
+
+def test_training_does_not_begin_anew_next_to_a_damaged_checkpoint(tmp_path):
+    launch_on_cpu(save_and_load, data(), tmp_path, world_size=2)
+    launch_on_cpu(load_after_damage, data(), tmp_path, world_size=2)
+
+
+def hear_of_notice(told):
+    notice = RESTART.LeaveNotice()
+    if dist.get_rank() == told:
+        for _ in range(2):  # torchrun and the scheduler may both send it
+            os.kill(os.getpid(), signal.SIGTERM)
+    return notice.has_come, notice.is_for_any(None)
+
+
+@pytest.mark.parametrize("told", [None, 1])
+def test_a_notice_to_one_rank_is_for_all(told):
+    values = launch_on_cpu(hear_of_notice, told, world_size=3).values
+    assert values == [(rank == told, told is not None) for rank in range(3)]
+
+
 # ---- Under torchrun ---
 
 PROGRAM = """
@@ -115,6 +154,14 @@ KILL = """
 if (os.environ["RANK"], life, training.steps) == ("1", "0", DIES):
     restart.note(FOLDER, "fault", steps=training.steps)
     os.kill(os.getpid(), signal.SIGKILL)
+"""
+SLOW_STORAGE = """
+scope = restart.save.__globals__
+if training.steps == EVERY - 1:
+    quick = scope["quick"] = scope["finish"]
+    scope["finish"] = lambda *args: time.sleep(2.5) or quick(*args)
+elif training.steps == EVERY:
+    scope["finish"] = scope["quick"]
 """
 SWITCH_OFF = """
 if (os.environ["MACHINE"], training.steps) == ("1", DIES):
@@ -159,6 +206,86 @@ def test_all_are_started_again_after_one_was_killed(run_program):
     assert torch.equal(RESTART.load_weights(folder), weights_after(STEPS, 2)[0])
     costs = RESTART.costs(folder)
     assert tuple(costs) == RESTART.PARTS and min(costs.values()) > 0
+
+
+@pytest.mark.deep
+def test_a_checkpoint_may_take_longer_than_the_patience_with_a_silent_machine(run_program):
+    folder = run_program(SLOW_STORAGE, nproc_per_node=2, max_restarts=0)
+    assert len([said for said in RESTART.log_of(folder) if said["what"] == "met"]) == 2
+    assert is_undisturbed(folder, 2)
+
+
+LEAVES = """
+import os, signal, time
+import torch
+from coursekit.labs import Lab
+
+restart = Lab("restart", PATH, PATH)
+
+def before_step(training):
+    time.sleep(0.1)
+    if (os.environ["RANK"], training.steps) == ("1", TOLD_AT):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+restart.train(FOLDER, STEPS, 100, torch.load(FOLDER + "/data"), before_step,
+              notice=restart.LeaveNotice())
+"""
+
+
+def write_leaving(folder, told_at=None):
+    torch.save(data(), folder / "data")
+    values = str(PATH), str(folder), STEPS, told_at
+    text = f"PATH, FOLDER, STEPS, TOLD_AT = {values!r}\n{LEAVES}"
+    (folder / "program.py").write_text(text)
+
+
+def torchrun_in(folder, *options):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    return start([*command, *options, folder / "program.py"], folder, GLOO_SOCKET_IFNAME="lo")
+
+
+@pytest.mark.deep
+def test_ranks_that_are_told_to_leave_are_not_taken_for_ranks_that_are_done(tmp_path):
+    """One rank gets the signal, but not its agent, as where another machine is taken away."""
+    write_leaving(tmp_path, told_at=9)
+    program = torchrun_in(tmp_path, "--max-restarts=1")
+    try:
+        assert program.wait(60) == 0
+    finally:
+        end(program)
+    assert [step for step, *_ in RESTART.steps_taken(tmp_path)] == [*range(1, STEPS + 1)]
+    assert len([said for said in RESTART.log_of(tmp_path) if said["what"] == "met"]) == 4
+
+
+@pytest.mark.deep
+def test_a_signal_to_torchrun_saves_the_last_step_and_no_bit_is_lost(tmp_path):
+    write_leaving(tmp_path)
+    program = torchrun_in(tmp_path)
+    try:
+        assert wait_until(lambda: len(RESTART.steps_taken(tmp_path)) > 3, 60)
+        program.send_signal(signal.SIGTERM)
+        program.wait(60)
+    finally:
+        end(program)
+    (last, *_) = RESTART.steps_taken(tmp_path)[-1]
+    assert last < STEPS
+    assert [path.name for path in tmp_path.glob("step-*")] == [f"step-{last:06}"]
+    again = torchrun_in(tmp_path)
+    try:
+        assert again.wait(60) == 0
+    finally:
+        end(again)
+    assert [step for step, *_ in RESTART.steps_taken(tmp_path)] == [*range(1, STEPS + 1)]
+    losses = [loss for *_, loss in RESTART.steps_taken(tmp_path)]
+    assert losses == launch_on_cpu(losses_over_steps, data(), world_size=2).values[0]
+
+
+def losses_over_steps(data):
+    training, losses = RESTART.Training(data), []
+    while training.steps < STEPS:
+        training.step()
+        losses.append(training.test_loss())
+    return losses
 
 
 @needs_machines

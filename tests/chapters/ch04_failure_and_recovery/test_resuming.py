@@ -157,3 +157,74 @@ def save_and_go_on(case, text, folder):
     for _ in range(2):
         resumed.step()
     return sums_of(training.state_dict())[:-1], sums_of(resumed.state_dict())[:-1]
+
+
+# ---- What is drawn at random ---
+
+
+def next_numbers(way, text):
+    training = SHARDED.ParallelTraining(way, text)
+    training.step()
+    return torch.rand(4).tolist()
+
+
+@pytest.mark.parametrize("way", SHARDED.WAYS)
+def test_ranks_drop_other_numbers_unless_all_have_the_same_ones(way, text):
+    drawn = launch(next_numbers, way, text, world_size=4, device="cpu").values
+    assert len(set(map(tuple, drawn))) == (1 if way == "tensor parallel" else 4)
+
+
+def numbers_after_training(layout, text):
+    SHARDED.train_laid_out(layout, text, 1)
+    return torch.rand(4).tolist()
+
+
+@pytest.mark.parametrize("layout", ["FSDP2", "DDP"])
+def test_in_each_layout_ranks_drop_other_numbers(layout, text):
+    drawn = launch(numbers_after_training, layout, text, world_size=2, device="cpu").values
+    assert drawn[0] != drawn[1]
+
+
+def save_zero(text, folder):
+    training = SHARDED.ParallelTraining("ZeRO-3", text, torch.float64)
+    for _ in range(2):
+        training.step()
+    CHECKPOINTS.save(folder, 2, training.state_dict())
+    for _ in range(2):
+        training.step()
+    return sums_of(training.state_dict())
+
+
+def leave_a_shard(text, folder):
+    """A save of four ranks is killed before it is finished."""
+    training = SHARDED.ParallelTraining("ZeRO-3", text, torch.float64)
+    left = folder / CHECKPOINTS.UNFINISHED / f"rank-{dist.get_rank()}.pt"
+    left.parent.mkdir(exist_ok=True)
+    torch.save(training.state_dict(), left)
+
+
+def go_on_from_others(text, folder):
+    training = SHARDED.ParallelTraining("ZeRO-3", text, torch.float64)
+    missing = SHARDED.load_from_others(training, CHECKPOINTS.newest_whole(folder))
+    for _ in range(2):
+        training.step()
+    return missing, sums_of(training.state_dict())
+
+
+def test_shards_are_read_with_generators_by_as_many_ranks_and_others_are_told(text, tmp_path):
+    saved = launch(save_zero, text, tmp_path, world_size=3, device="cpu").values
+    read = launch(go_on_from_others, text, tmp_path, world_size=3, device="cpu").values
+    assert read == [("", sums) for sums in saved]
+    fewer = launch(go_on_from_others, text, tmp_path, world_size=2, device="cpu").values
+    assert [missing for missing, _ in fewer] == ["random generators"] * 2
+
+
+def test_shards_that_a_killed_save_of_more_ranks_has_left_are_not_read(text, tmp_path):
+    launch(leave_a_shard, text, tmp_path, world_size=4, device="cpu")
+    saved = launch(save_zero, text, tmp_path, world_size=3, device="cpu").values
+    (checkpoint,) = tmp_path.iterdir()
+    listed = ["files.json", *(f"rank-{rank}.pt" for rank in range(3))]
+    assert sorted(path.name for path in checkpoint.iterdir()) == listed
+    (checkpoint / "rank-3.pt").write_bytes(b"of an older course")
+    read = launch(go_on_from_others, text, tmp_path, world_size=3, device="cpu").values
+    assert read == [("", sums) for sums in saved]

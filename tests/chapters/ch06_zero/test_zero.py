@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+from pedagogy_lib.basics.errors import RankError
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)
@@ -21,6 +22,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3)
 ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
     load_solved_lab, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
 )  # fmt: skip
+PARTS, COMPOSING = map(load_solved_lab, ("resharding", "composing"))
 STAGES = ("stage 1", "stage 2", "stage 3")
 
 
@@ -460,6 +462,112 @@ def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
     need_close(found, wanted, steps=6)
 
 
+def save_in_groups(save, folder):
+    groups = [dist.new_group([rank]) for rank in range(2)]
+    model = torch.nn.Linear(4, 4)
+    save(ZERO.Zero1(model, ADAM, group=groups[dist.get_rank()]), folder)
+
+
+@pytest.mark.parametrize("save", [DISK.save, DISK.load, PARTS.save_parts, PARTS.load_parts])
+def test_an_engine_that_shards_over_a_group_is_refused_by_files(save, tmp_path):
+    with pytest.raises(RankError, match="ValueError: this engine shards over a group of the 2 r"):
+        launch(save_in_groups, save, tmp_path, world_size=2, device="cpu")
+
+
+def make_partly_frozen(seed):
+    torch.manual_seed(seed)
+    frozen, norm, head = torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)
+    frozen.requires_grad_(False)
+    return torch.nn.Sequential(frozen, norm, head).double()
+
+
+def outputs_of_frozen_and_running(stage, save, load, folder):
+    """Return the outputs of a trained model, and of a new one that has loaded its checkpoint."""
+    outputs, x = [], torch.arange(24, dtype=torch.float64).view(6, 4).sin()
+    for seed in (1, 2):
+        model = make_partly_frozen(seed)
+        engine = ZERO.STAGES[stage](model, ADAM)
+        if seed == 1:
+            for _ in range(3):
+                model(x).square().sum().backward()
+                engine.step()
+            save(engine, folder)
+            dist.barrier()
+        else:
+            load(engine, folder)
+        model.eval()
+        with torch.no_grad():
+            outputs.append(model(x))
+    return outputs
+
+
+@pytest.mark.parametrize(
+    "save, load", [(DISK.save, DISK.load), (PARTS.save_parts, PARTS.load_parts)]
+)
+@parametrize("stage", ["stage 3", "stage 1"], quick=1)
+def test_frozen_weights_and_buffers_are_in_the_checkpoint(stage, save, load, tmp_path):
+    work = outputs_of_frozen_and_running, stage, save, load, tmp_path
+    for wanted, found in launch(*work, world_size=2, device="cpu").values:
+        assert torch.equal(wanted, found)
+
+
+def outputs_after_loading(save, load, folder):
+    """Return a checkpoint's outputs, and those after it is loaded in place of later weights."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(4)))
+    engine, x = AHEAD.Prefetching(model, ADAM, list(model), depth=2), torch.ones(2, 8)
+    for number in range(4):
+        if number == 1:
+            with torch.no_grad():
+                wanted = model(x)
+            save(engine, folder)
+        model(x).square().sum().backward()
+        engine.step()
+    with torch.no_grad():
+        model(x)  # an evaluation, which gathers units ahead of time
+        load(engine, folder)
+        return wanted, model(x)
+
+
+@pytest.mark.parametrize(
+    ("save", "load"), [(DISK.save, DISK.load), (PARTS.save_parts, PARTS.load_parts)]
+)
+def test_what_was_gathered_ahead_is_forgotten_when_a_checkpoint_is_loaded(save, load, tmp_path):
+    run = launch(outputs_after_loading, save, load, tmp_path, world_size=2, device="cpu")
+    for wanted, found in run.values:
+        assert close(found, wanted)
+
+
+def forward_and_state_within_whole(kind):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    wanted, x = copy.deepcopy(model), torch.ones(2, 4)
+    engine = kind(model, ADAM, list(model))
+    with ZERO.whole(engine), torch.no_grad():
+        alone = dist.get_rank() == 0  # the others need not run it, too
+        same = not alone or all(torch.equal(model(x), wanted(x)) for _ in range(2))
+        state = {name: tuple(p.shape) for name, p in model.state_dict().items()}
+    freed = all(not unit.flat.untyped_storage().nbytes() for unit in engine.units.values())
+    with torch.no_grad():
+        again = torch.equal(model(x), wanted(x))
+    is_whole = state == {name: tuple(p.shape) for name, p in wanted.named_parameters()}
+    return same, is_whole, freed, again
+
+
+@pytest.mark.parametrize("kind", [ZERO.Zero3, AHEAD.Prefetching])
+def test_within_whole_a_forward_leaves_the_model_whole(kind):
+    run = launch(forward_and_state_within_whole, kind, world_size=2, device="cpu")
+    assert run.values == [(True,) * 4] * 2
+
+
+def test_an_optimizer_that_needs_all_parameters_is_refused_by_the_disk_in_any_wrapping(tmp_path):
+    def make(parameters):
+        return COMPOSING.GradientClipOptimizer(parameters, ADAM, 1.0)
+
+    with pytest.raises(ValueError, match="put GradientClipOptimizer around DiskOffloadOptimizer"):
+        DISK.DiskOffloadOptimizer([torch.nn.Parameter(torch.ones(2))], make, tmp_path)
+
+
 def train_offloaded(folder):
     torch.manual_seed(0)
     model = torch.nn.Linear(300, 300, bias=False)
@@ -476,10 +584,82 @@ def train_offloaded(folder):
     return torch.equal(model.weight, copied.weight), model.weight.nbytes
 
 
+def weights_from_one_folder(folder):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 8).double()
+    engine = ZERO.Zero1(
+        model, partial(DISK.DiskOffloadOptimizer, make_optimizer=ADAM, folder=folder)
+    )
+    alone = copy.deepcopy(model)
+    optimizer, x = ADAM(alone.parameters()), torch.ones(2, 8, dtype=torch.float64)
+    for _ in range(3):
+        for trained, step in ((model, engine.step), (alone, optimizer.step)):
+            trained(x).square().sum().backward()
+            step()
+        optimizer.zero_grad()
+    return weights_of(model), weights_of(alone)
+
+
+def test_ranks_may_share_the_folder_of_offloaded_state(tmp_path):
+    for found, wanted in launch(weights_from_one_folder, tmp_path, world_size=2).values:
+        need_close([found], wanted, steps=3)
+
+
 def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
     run = launch(train_offloaded, tmp_path, world_size=1, device="cpu")
     same, nbytes = run.values[0]
     assert same
     state = run["step"].peak_bytes[0]["optimizer_state"]
     assert state == 2 * nbytes + 2 * 4  # of the ordinary one alone, and both counters
-    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 3 * nbytes
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.*")) == 3 * nbytes
+
+
+# ---- Under autocast -----------------------------------------------------------------------------
+
+
+def step_under_autocast(stage):
+    """Return the largest relative error of a weight's change, beside one process in float32."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(16, 2)
+    alone, start = copy.deepcopy(model), copy.deepcopy(model)
+    sgd = partial(torch.optim.SGD, lr=1.0)
+    engine, optimizer = ZERO.STAGES[stage](model, sgd, list(model.blocks)), sgd(alone.parameters())
+    batch = MODELS.draw_batch(MODELS.standard_library(5_000), 8, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = loss_of(model, DDP.share_of_rank(batch))
+    loss.backward()
+    loss_of(alone, batch).backward()
+    engine.step()
+    optimizer.step()
+    with ZERO.whole(engine):
+        triples = zip(model.parameters(), alone.parameters(), start.parameters())
+        return max(((p - q).norm() / (q - s).norm()).item() for p, q, s in triples)
+
+
+@pytest.mark.parametrize("stage", list(ZERO.STAGES))
+def test_under_autocast_gradients_are_rounded_and_nothing_else(stage):
+    for error in launch(step_under_autocast, stage, world_size=2, device="cpu").values:
+        assert 0.001 < error < 0.03
+
+
+def converted_after(stage):
+    model, _ = start(stage)
+    model.float()
+    model(torch.zeros(1, CONTEXT, dtype=torch.int64))
+
+
+def step_with_other_memory(stage):
+    model, engine = start(stage)
+    torch.nn.utils.vector_to_parameters(weights_of(model).clone(), model.parameters())
+    train_and_read_weights(model, engine, range(1))
+
+
+@pytest.mark.parametrize("stage", ["stage 1", "stage 2"])
+def test_parameters_that_have_got_other_memory_are_refused(stage):
+    with pytest.raises(RankError, match="RuntimeError: parameters have got other memory since"):
+        launch(step_with_other_memory, stage, world_size=2, device="cpu")
+
+
+def test_a_model_that_was_converted_after_its_engine_was_made_is_refused():
+    with pytest.raises(RankError, match=r"RuntimeError: parameters .* torch\.float32, but .*64"):
+        launch(converted_after, "stage 3", world_size=2, device="cpu")

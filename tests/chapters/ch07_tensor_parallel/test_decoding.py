@@ -6,7 +6,7 @@ import torch.distributed as dist
 from helpers import load_solved_lab
 from selection import parametrize
 
-from pedagogy_lib import launch, measure
+from pedagogy_lib import RankError, launch, measure
 from pedagogy_lib.basics.closeness import relative_gap, rounding
 
 DECODING, TENSOR, MODELS = map(load_solved_lab, ("decoding", "tensor_parallel", "language_model"))
@@ -154,3 +154,36 @@ def test_messages_for_one_letter(n):
         assert [call.tensor_bytes for call in calls[:-1]] == [summed] * (2 * LAYERS + 1)
         theory = 2 * (n - 1) / n * summed * (2 * LAYERS + 1) + (n - 1) * 2 * 8 * samples
         assert sent == pytest.approx(theory, rel=0.02)
+
+
+@torch.no_grad()
+def decode_far():
+    whole, text = make_long_model(), torch.tensor([list(b"def ")])
+    for _ in range(100):
+        text = torch.cat([text, whole(text)[:, -1].argmax(-1, keepdim=True)], dim=1)
+    said = DECODING.decode(TENSOR.parallelize(make_long_model()), "def ", 100)
+    return said, bytes(text[0].tolist()).decode()
+
+
+def make_long_model():
+    torch.manual_seed(0)
+    model = MODELS.Transformer(width=16, heads=2, context=2 * MODELS.CONTEXT).double()
+    with torch.no_grad():
+        for p in model.blocks.parameters():
+            p *= 4
+    return model
+
+
+def test_a_model_that_sees_more_than_the_usual_context_is_decoded_to_the_end():
+    for said, wanted in launch(decode_far, world_size=2, device="cpu").values:
+        assert said == wanted
+
+
+def test_a_cache_without_room_is_refused():
+    def overfill():
+        model = TENSOR.parallelize(make_long_model())
+        DECODING.logits_of_next(model, torch.zeros(1, 5, dtype=torch.int64),
+                                DECODING.empty_cache(model, context=4))  # fmt: skip
+
+    with pytest.raises(RankError, match="room for 4 tokens, and these are 5"):
+        launch(overfill, world_size=1)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from helpers import load_solved_lab
 from selection import parametrize
 
-from pedagogy_lib import launch
+from pedagogy_lib import RankError, launch
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
 
 CONTEXT, STEPS = 12, 5
@@ -20,7 +20,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
 
 TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
 MODELS = load_solved_lab("language_model")
-IN_PARTS = load_solved_lab("model_in_parts")
+IN_PARTS, HEADS = load_solved_lab("model_in_parts"), load_solved_lab("replicated_heads")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
 # ---- Numbers ------------------------------------------------------------------------------------
@@ -190,6 +190,161 @@ def test_a_shared_head_counts_once_in_the_norm(n):
         assert (of_each_rank > 1.01 * wanted) == (n > 1)
 
 
+def norms_with_a_frozen_weight() -> list[float]:
+    model = torch.nn.ParameterList([torch.zeros(2), torch.zeros(3)])
+    model[0].cut_dim, model[0].grad = 0, torch.full((2,), 3.0)
+    return [find(model).item() for find in (TENSOR.gradient_norm, IN_PARTS.norm_with_copies)]
+
+
+def test_a_weight_without_a_gradient_counts_as_zeros_in_both_norms():
+    for first, second in launch(norms_with_a_frozen_weight, world_size=2).values:
+        assert first == pytest.approx(6.0) == second
+
+
+def norms_of_float16() -> list[float]:
+    """Gradients of 300 in float16, of norm 900 on rank 0 and 1,200 on rank 1; both have one 800."""
+    parts = torch.full((9 + 7 * dist.get_rank(),), 300.0), torch.full((1,), 800.0)
+    model = torch.nn.ParameterList(torch.zeros_like(part).half() for part in parts)
+    model[0].cut_dim = 0
+    for p, part in zip(model, parts):
+        p.grad = part.half()
+    return [find(model).item() for find in (TENSOR.gradient_norm, IN_PARTS.norm_with_copies)]
+
+
+def test_the_norm_of_float16_gradients_is_finite():
+    assert launch(norms_of_float16, world_size=2, device="cpu").values == [[1700.0, 1700.0]] * 2
+
+
+# ---- Targets that are left out, and tokens that do not exist ------------------------------------
+
+
+def compare_losses(targets) -> list[float]:
+    """The loss and its gradient, ours and PyTorch's; the gradient is this rank's part."""
+    torch.manual_seed(0)
+    whole = torch.randn(*targets.shape, 10, dtype=torch.float64, requires_grad=True)
+    sizes = TENSOR.part_sizes(10, dist.get_world_size())
+    part = whole.detach().split(sizes, -1)[dist.get_rank()].requires_grad_()
+    ours = TENSOR.split_cross_entropy(part, targets, vocabulary=10)
+    theirs = torch.nn.functional.cross_entropy(whole.flatten(0, -2), targets.flatten())
+    (2 * ours).backward()
+    (2 * theirs).backward()
+    wanted = whole.grad.split(sizes, -1)[dist.get_rank()]
+    return [torch.stack([ours, theirs]).tolist(), (part.grad - wanted).abs().max().item()]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_targets_of_minus_100_are_left_out_of_the_split_loss(n):
+    targets = torch.tensor([[3, -100, 9], [-100, 0, -100]])
+    for (ours, theirs), gap in launch(compare_losses, targets, world_size=n, device="cpu").values:
+        assert close(ours, theirs) and gap < 1e-12
+
+
+def gradients_of_confident_logits(dtype):
+    """Return the loss and this rank's gradient of logits of 16 bits, ours and in float64."""
+    torch.manual_seed(0)
+    targets = torch.randint(10, (64,))
+    exact = (torch.randn(64, 10) + 8 * torch.eye(10)[targets]).to(dtype).double().requires_grad_()
+    sizes = TENSOR.part_sizes(10, dist.get_world_size())
+    part = exact.detach().to(dtype).split(sizes, -1)[dist.get_rank()].requires_grad_()
+    ours = TENSOR.split_cross_entropy(part, targets, vocabulary=10)
+    theirs = torch.nn.functional.cross_entropy(exact, targets)
+    ours.backward()
+    theirs.backward()
+    wanted = exact.grad.split(sizes, -1)[dist.get_rank()]
+    return [ours.item() / theirs.item(), ((part.grad - wanted).norm() / wanted.norm()).item()]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_split_loss_of_logits_of_16_bits_is_computed_in_float32(dtype):
+    run = launch(gradients_of_confident_logits, dtype, world_size=2, device="cpu")
+    for ratio, gap in run.values:
+        assert ratio == pytest.approx(1, rel=1e-4)
+        assert gap < 0.01
+
+
+def test_without_any_target_the_split_loss_is_not_a_number_as_in_one_process():
+    targets = torch.full((2, 3), -100)
+    for losses, _ in launch(compare_losses, targets, world_size=2, device="cpu").values:
+        assert losses[0] != losses[0] and losses[1] != losses[1]
+
+
+def refusals_of(tokens) -> list[str]:
+    """What the loss and the embedding say to tokens; afterwards, the ranks still are in step."""
+    layer = TENSOR.VocabularyEmbedding(torch.nn.Embedding(10, 4))
+    logits = torch.zeros(len(tokens), TENSOR.part_sizes(10, 2)[dist.get_rank()])
+    said = []
+    for refuse in (layer, lambda targets: TENSOR.split_cross_entropy(logits, targets, None, 10)):
+        with pytest.raises(IndexError) as caught:
+            refuse(tokens)
+        said.append(str(caught.value))
+        dist.barrier()
+    return said
+
+
+@pytest.mark.parametrize("token", [10, 500, -1])
+def test_a_token_outside_of_the_vocabulary_is_refused_on_every_rank(token):
+    for said in launch(refusals_of, torch.tensor([3, token]), world_size=2, device="cpu").values:
+        assert said[0] == said[1] and "but a vocabulary of 10 has 0 to 9" in said[0]
+
+
+# ---- Accumulation -------------------------------------------------------------------------------
+
+
+def accumulate_in_pieces(calls):
+    """Accumulate two micro-batches, with 1 or 2 calls of sum_partial_gradients."""
+    whole = make_model({"heads": 4})
+    split = SEQUENCE.parallelize_sequence(copy.deepcopy(whole))
+    for step in (0, 1):
+        batch = MODELS.draw_batch(MODELS.standard_library(5_000), 3, step, CONTEXT)
+        MODELS.mean_loss(whole(batch[0]), batch[1]).backward()
+        TENSOR.split_cross_entropy(split(batch[0]), batch[1]).backward()
+        if step >= 2 - calls:
+            SEQUENCE.sum_partial_gradients(split)
+    return largest_gap(whole, split, of=lambda p: p.grad)
+
+
+def accumulate_in_shared_heads(calls):
+    """Do the same with sum_shared_gradients, on ranks that share one key-value head."""
+    whole = MODELS.Attention(16, 4, 1).double()
+    split = HEADS.FewHeads(whole)
+    for step, x in enumerate(torch.randn(2, 3, 5, 16).double()):
+        whole(x).square().sum().backward()
+        split(x).square().sum().backward()
+        if step >= 2 - calls:
+            split.sum_shared_gradients()
+    rows = torch.cat([of_heads[split.head] for of_heads in HEADS.rows_of_heads(whole)[1:]])
+    return relative_gap(split.key_value.weight.grad, whole.query_key_value.weight.grad[rows])
+
+
+@pytest.mark.parametrize("work", [accumulate_in_pieces, accumulate_in_shared_heads])
+def test_gradients_are_completed_once_after_the_last_of_several_backwards(work):
+    once, twice = (launch(work, calls, world_size=2, device="cpu").values for calls in (1, 2))
+    assert max(once) <= rounding() and min(twice) > 0.1
+
+
+# ---- Under autocast -----------------------------------------------------------------------------
+
+
+def gradients_under_autocast():
+    """Return the largest relative error of a gradient, beside one process in float32."""
+    torch.manual_seed(0)
+    alone = MODELS.Transformer(16, 2)
+    split = TENSOR.parallelize(copy.deepcopy(alone))
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(5_000), 8, 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = TENSOR.split_cross_entropy(split(inputs), targets)
+    loss.backward()
+    MODELS.mean_loss(alone(inputs), targets).backward()
+    pairs = [(TENSOR.whole(p, of=p.grad), q.grad)
+             for p, q in zip(split.parameters(), alone.parameters())]  # fmt: skip
+    return max(((p - q).norm() / q.norm()).item() for p, q in pairs)
+
+
+def test_under_autocast_gradients_are_rounded_and_nothing_else():
+    for error in launch(gradients_under_autocast, world_size=2, device="cpu").values:
+        assert 0.001 < error < 0.03
+
+
 # ---- Randomness ---------------------------------------------------------------------------------
 
 
@@ -227,3 +382,20 @@ def test_each_rank_has_randomness_of_its_own():
     for drawn in zip(*(of_rank["own"] for of_rank in found)):
         assert len(set(drawn)) == 3
     assert not [of_rank for of_rank in found if len(set(of_rank["own"])) != 4]
+
+
+def go_back_within_randomness():
+    randomness, x = TENSOR.OwnRandomness(seed=0), torch.ones(4, 4, requires_grad=True)
+
+    def layer(x):
+        with randomness:
+            return torch.nn.functional.dropout(x, 0.5)
+
+    y = IN_PARTS.recompute_with_streams(lambda x: layer(x).square(), x, randomness)
+    with randomness:
+        y.sum().backward()
+
+
+def test_a_backward_that_would_draw_other_masks_is_refused():
+    with pytest.raises(RankError, match="RuntimeError: the backward has to be called outside of"):
+        launch(go_back_within_randomness, world_size=1, device="cpu")

@@ -166,3 +166,79 @@ def test_a_model_that_looks_both_ways_cannot_be_sliced(run):
     for one, two in [found["both ways"] for found in run.values]:
         assert one <= rounding()
         assert two > 1e-3
+
+
+# ---- Weights that have no part in a micro-batch -------------------------------------------------
+
+
+class OneOfTwo(torch.nn.Module):
+    """Multiplies by one weight where the input is positive, and by the other elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.down = (torch.nn.Parameter(torch.tensor([w])) for w in (2.0, 3.0))
+
+    def forward(self, x):
+        return x * (self.up if x.item() > 0 else self.down)
+
+
+def run_alone(stage, *inputs):
+    for i, x in enumerate(inputs):
+        stage.forward(i, torch.tensor([x]))
+        stage.backward(i, torch.ones(1))
+    return {name: weight.item() for name, weight in newest(stage).items()}
+
+
+def test_a_weight_without_a_part_in_the_micro_batch_stays_the_same():
+    assert run_alone(DREAM.StashingStage(OneOfTwo(), lr=0.5), 1.0) == {"up": 1.5, "down": 3.0}
+    assert run_alone(DREAM.StashingStage(OneOfTwo(), lr=0.5), 1.0, -4.0) == {"up": 1.5, "down": 5.0}
+
+
+def test_a_later_micro_batch_without_a_gradient_loses_no_earlier_one():
+    two = DREAM.TwoVersionsStage(OneOfTwo(), lr=0.5, every=2)
+    assert run_alone(two, 1.0, -4.0) == {"up": 1.75, "down": 4.0}
+
+
+class RaisesOnce(torch.nn.Module):
+    """Returns its input; the first backward through it raises."""
+
+    def __init__(self):
+        super().__init__()
+        self.raised = False
+
+    def forward(self, x):
+        y = x.clone()
+        if y.requires_grad:
+            y.register_hook(self.raise_once)
+        return y
+
+    def raise_once(self, gradient):
+        if not self.raised:
+            self.raised = True
+            raise ArithmeticError
+
+
+@pytest.mark.parametrize("way", [DREAM.StashingStage, DREAM.GradientAccumulationStage])
+def test_a_backward_that_raised_leaves_nothing_to_a_later_one(way):
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(2, 2), RaisesOnce(), torch.nn.Linear(2, 2)
+    stage, x = way(torch.nn.Sequential(*layers)), torch.ones(1, 2)
+    fresh = way(torch.nn.Sequential(*layers))
+    stage.forward(0, x)
+    with pytest.raises(ArithmeticError):
+        stage.backward(0, torch.ones(1, 2))
+    stage.clear()
+    for one in (stage, fresh):
+        for i in range(4):  # as many as GradientAccumulationStage takes for an update
+            one.forward(i, x)
+            one.backward(i, torch.ones(1, 2))
+    assert stage.version == fresh.version > 0
+    for name, weight in newest(stage).items():
+        assert torch.equal(weight, newest(fresh)[name])
+
+
+def test_an_incomplete_group_makes_no_update_in_a_later_step():
+    stage, fresh = (DREAM.GradientAccumulationStage(OneOfTwo(), lr=0.5, every=4) for _ in range(2))
+    assert run_alone(stage, 1.0, 1.0) == {"up": 2.0, "down": 3.0}
+    stage.clear()  # as a pipeline does at the beginning of a step
+    assert run_alone(stage, *[1.0] * 4) == run_alone(fresh, *[1.0] * 4)

@@ -4,6 +4,8 @@ For each number of ranks there is one launch, in which everything is tried.
 """
 
 import contextlib
+import copy
+import functools
 import itertools
 
 import pytest
@@ -14,9 +16,13 @@ from selection import parametrize
 
 from pedagogy_lib import launch, measure, throttle
 from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.basics.errors import RankError
 
 PIPES, SCHEDULES, MODELS, ENGINES = map(
     load_solved_lab, ("pipeline_parallel", "schedules", "language_model", "pipeline_engines")
+)
+PLACED, DREAM, MEASURED = map(
+    load_solved_lab, ("placed_pipelines", "pipedream", "pipelines_measured")
 )
 SAMPLES, CONTEXT, STEPS = 9, 8, 5
 SIZES = {"width": 16, "layers": 6, "heads": 2, "context": CONTEXT}  # 8 layers with both ends
@@ -303,6 +309,262 @@ def step_in_bfloat16():
 def test_what_travels_has_the_dtype_of_the_weights():
     first, second = launch(step_in_bfloat16, world_size=2, device="cpu").values
     assert first == {torch.int64} and second == {torch.bfloat16}
+
+
+def pieces_cut_at_a_linear_layer(first_width=4, dtypes=(torch.float32, torch.float32)):
+    """Two stages; under autocast, the first one returns bfloat16, although its weights are not."""
+    torch.manual_seed(0)
+    first = torch.nn.Sequential(torch.nn.Embedding(7, 4), torch.nn.Linear(4, first_width))
+    second = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 5))
+    return first.to(dtypes[0]), second.to(dtypes[1])
+
+
+def loss_in_float32(logits, targets):
+    return MODELS.mean_loss(logits.float(), targets)
+
+
+def step_of_two(kind, autocast, first_width=4, dtypes=(torch.float32, torch.float32), **options):
+    """Run a batch on two ranks and in one process; return how far loss and gradients are apart."""
+    pieces = pieces_cut_at_a_linear_layer(first_width, dtypes)
+    stages = [PIPES.Stage(pieces[dist.get_rank()])]
+    more = [[[0], [1]]] * (kind.__name__ in ("PlacementPipeline", "PairedPipeline"))
+    pipeline = kind(stages, loss_in_float32, 4, *more, **options)
+    tokens, targets = (torch.randint(0, high, (4, 3)) for high in (7, 5))
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 2))
+    alone = pieces_cut_at_a_linear_layer(first_width, dtypes)
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        ours = pipeline.step(row, tokens.tensor_split(2), targets.tensor_split(2))
+        for x, y in zip(tokens.tensor_split(2), targets.tensor_split(2)):
+            loss = loss_in_float32(alone[1](alone[0](x)), y) / 2
+            loss.backward()
+            ours -= loss.item() * (dist.get_rank() == 1)
+    pairs = zip(pieces[dist.get_rank()].parameters(), alone[dist.get_rank()].parameters())
+    return [abs(ours), *(relative_gap(p.grad, q.grad) for p, q in pairs)]
+
+
+KINDS = [PIPES.Pipeline, ENGINES.EagerPipeline, DREAM.AsynchronousPipeline,
+         PLACED.PlacementPipeline, PLACED.PairedPipeline]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_another_dtype_or_shape_is_refused_and_never_misread(kind):
+    said = r"F0 has computed torch\.bfloat16, \(2, 3, 4\), but messages are torch\.float32, "
+    with pytest.raises(RankError, match=said):
+        launch(step_of_two, kind, True, world_size=2, device="cpu")
+    if kind is PIPES.Pipeline:
+        with pytest.raises(RankError, match=r"\(2, 3, 2\), but messages are .*, \(2, 3, 4\)"):
+            launch(step_of_two, kind, False, 2, world_size=2, device="cpu")
+
+
+def test_under_autocast_messages_of_its_dtype_give_the_gradients_of_one_process():
+    work = functools.partial(step_of_two, dtype=torch.bfloat16)
+    for gaps in launch(work, PIPES.Pipeline, True, world_size=2, device="cpu").values:
+        assert max(gaps) < 1e-6
+
+
+def test_ranks_whose_weights_differ_in_dtype_are_told_so_on_each_of_them():
+    with pytest.raises(RankError, match=r"all 2 ranks .*bfloat16, torch\.float32 on these ranks"):
+        launch(
+            step_of_two, PIPES.Pipeline, False, 4, (torch.bfloat16, torch.float32),
+            world_size=2, device="cpu",
+        )  # fmt: skip
+
+
+# ---- Weights' gradients in a second half --------------------------------------------------------
+
+
+def run_in_turn(kinds):
+    """Run a step of each kind of pipeline on one model; return the last one's gap to one process.
+
+    kinds  pairs of a stage's function and a schedule; a kind that is refused returns its message
+    """
+    torch.set_default_dtype(torch.float64)
+    whole, model = make_model("plain"), make_model("plain")
+    batch, said = batch_of(0), []
+    MODELS.mean_loss(whole(batch[0]), batch[1]).backward()
+    for make, schedule in kinds:
+        model.zero_grad()
+        pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+        row = list(SCHEDULES.SCHEDULES[schedule](pipeline.rank, 2, 4))
+        try:
+            pipeline.step(row, *(part.tensor_split(4) for part in batch))
+        except RuntimeError as error:
+            said.append(str(error))
+    mine = {id(p) for p in PIPES.parameters_of(pipeline)}
+    pairs = [(p.grad, q.grad) for p, q in zip(model.parameters(), whole.parameters())
+             if id(p) in mine]  # fmt: skip
+    return said, all(p is not None and relative_gap(p, q) <= rounding() for p, q in pairs)
+
+
+HALVES, IN_ONE = ("stage_in_halves", "zero bubble"), ("stage_in_halves", "1F1B")
+
+
+@pytest.mark.parametrize("kinds", [[HALVES], [IN_ONE], [HALVES, HALVES], [HALVES, IN_ONE]])
+def test_no_gradient_of_a_weight_is_lost_between_the_halves(kinds):
+    for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
+        assert not said and equal
+
+
+def test_a_plain_stage_of_a_model_whose_weights_are_postponed_is_refused():
+    kinds = [HALVES, ("Stage", "1F1B"), HALVES]  # and a new one afterwards is right again
+    for said, equal in launch(run_in_turn, kinds, world_size=2, device="cpu").values:
+        assert len(said) == 1 and "with stage_in_halves" in said[0] and equal
+
+
+def step_with(name, made_for, without=()):
+    """Run a schedule that was made for another batch, or that lacks some actions, on 4 parts."""
+    pipeline = PIPES.my_pipeline(make_model("plain"))
+    row = [action for action in SCHEDULES.SCHEDULES[name](pipeline.rank, pipeline.ranks, made_for)
+           if (action.kind, action.microbatch) not in without]  # fmt: skip
+    return pipeline.step(row, *(part.tensor_split(4) for part in batch_of(0)))
+
+
+@pytest.mark.parametrize(
+    ("made_for", "without", "said"),
+    [
+        (3, (), "3 of 4 F actions were in the schedule of rank 0: make it for 4 micro-batches"),
+        (4, [("B", 2)], "3 of 4 B actions were in the schedule of rank 0"),
+    ],
+)
+def test_a_schedule_that_leaves_a_part_of_the_batch_out_is_refused(made_for, without, said):
+    with pytest.raises(RankError, match=f"RuntimeError: {said}"):
+        launch(step_with, "GPipe", made_for, without, world_size=2, device="cpu")
+
+
+def test_a_schedule_of_forwards_alone_evaluates():
+    alone = [("B", i) for i in range(4)]
+    values = launch(step_with, "GPipe", 4, alone, world_size=2, device="cpu").values
+    assert values[0] == 0 < values[1]
+
+
+def compare_without_gradients():
+    stage = MEASURED.my_pipeline.__globals__["Stage"]
+    stage.backward = lambda self, i, gradient=None: self.kept.pop(i)[0]
+    return MEASURED.compare_with_one_process(["1F1B"], [3], MEASURED.SMALL | {"layers": 1})
+
+
+def test_gradients_that_are_missing_do_not_equal_one_process():
+    assert launch(compare_without_gradients, world_size=1).values == [{("1F1B", 3): (False, True)}]
+
+
+def step_after_a_raised_one(make):
+    """Return the gap of a step's gradients to one process, after a step whose backward raised."""
+    torch.set_default_dtype(torch.float64)
+    whole, model = make_model("plain"), make_model("plain")
+    MODELS.mean_loss(whole(batch_of(0)[0]), batch_of(0)[1]).backward()
+    pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+    row = list(SCHEDULES.SCHEDULES["zero bubble"](0, 1, 4)) if make == "stage_in_halves" else list(
+        SCHEDULES.one_f_one_b(0, 1, 4))  # fmt: skip
+    first = pipeline.stages[0].piece[0]
+    hook = first.register_full_backward_hook(lambda *args: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        pipeline.step(row, *(part.tensor_split(4) for part in batch_of(1)))
+    hook.remove()
+    model.zero_grad()
+    pipeline.step(row, *(part.tensor_split(4) for part in batch_of(0)))
+    return max(relative_gap(p.grad, q.grad) for p, q in zip(model.parameters(), whole.parameters()))
+
+
+@pytest.mark.parametrize("make", ["Stage", "stage_in_halves"])
+def test_a_backward_that_raised_leaves_nothing_to_the_next_step(make):
+    assert launch(step_after_a_raised_one, make, world_size=1).values[0] <= rounding()
+
+
+class Tripled(torch.nn.Linear):
+    def forward(self, x):
+        return 3 * super().forward(x)
+
+
+def test_only_layers_that_are_plain_are_split_into_halves():
+    torch.manual_seed(0)
+    hooked = torch.nn.Linear(3, 3)
+    hooked.register_forward_hook(lambda module, inputs, y: 2 * y)
+    normed = torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(3, 3))
+    for layer in (Tripled(3, 3), hooked, normed):
+        alone, x = torch.nn.Sequential(copy.deepcopy(layer)), torch.ones(2, 3)
+        stage = PIPES.stage_in_halves(torch.nn.Sequential(layer))
+        y = stage.forward(0, x)
+        stage.input_gradient(0, torch.ones(2, 3))
+        stage.weight_gradients(0)
+        alone(x).sum().backward()
+        assert torch.equal(y, alone(x))
+        for p, q in zip(stage.piece.parameters(), alone.parameters()):
+            assert torch.allclose(p.grad, q.grad)
+
+
+def step_in_halves_under_autocast(make):
+    """Return this rank's gradients; matrix products are in bfloat16."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(width=16, heads=2, layers=2, context=CONTEXT)
+    pipeline = PIPES.my_pipeline(model, make=getattr(PIPES, make))
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 2))
+    with torch.autocast("cpu", torch.bfloat16):
+        pipeline.step(row, *(part.tensor_split(2) for part in batch_of(0)))
+    return [p.grad for p in PIPES.parameters_of(pipeline)]
+
+
+def test_under_autocast_halves_add_gradients_in_the_dtype_of_the_weights():
+    run = [launch(step_in_halves_under_autocast, make, world_size=2, device="cpu").values
+           for make in ("Stage", "stage_in_halves")]  # fmt: skip
+    for whole, halves in zip(*run):
+        for p, q in zip(whole, halves):
+            assert p.dtype == q.dtype == torch.float32
+            assert (p - q).norm() <= 0.02 * p.norm()
+
+
+def accumulate_tied(calls):
+    """Run two steps of a pipeline with a tied weight, with 1 or 2 calls of sum_tied."""
+    torch.set_default_dtype(torch.float64)
+    pair = Pair("1F1B", 2, "tied", PIPES.ends_of())
+    for step in (0, 1):
+        inputs, targets = batch_of(step)
+        MODELS.mean_loss(pair.whole(inputs), targets).backward()
+        pair.pipeline.step(pair.actions, inputs.tensor_split(2), targets.tensor_split(2))
+        if step >= 2 - calls:
+            PIPES.sum_tied(pair.model.letters.weight, pair.tied)
+    return pair.gap_of_gradients()
+
+
+def test_a_tied_weight_is_summed_once_after_the_last_of_several_steps():
+    once, twice = (launch(accumulate_tied, calls, world_size=2, device="cpu").values
+                   for calls in (1, 2))  # fmt: skip
+    assert max(once) <= rounding() and min(twice) > 0.1
+
+
+# ---- Targets that do not count ------------------------------------------------------------------
+
+
+def step_with_ignored(kept):
+    """Run 4 micro-batches of which some targets are -100; compare with one process, in float64."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    models = [MODELS.Transformer(**SIZES) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    pipeline = PIPES.my_pipeline(models[0])
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(5_000), 4, 0, CONTEXT)
+    targets = targets.clone()  # without the inputs' memory
+    for sample, count in enumerate(kept):
+        targets[sample, count:] = -100
+    row = list(SCHEDULES.one_f_one_b(pipeline.rank, 2, 4))
+    loss = pipeline.step(row, inputs.split(1), targets.split(1))
+    wanted = MODELS.mean_loss(models[1](inputs), targets)
+    wanted.backward()
+    pairs = zip(models[0].parameters(), models[1].parameters())
+    gaps = [relative_gap(p.grad, q.grad) for p, q in pairs if p.grad is not None]
+    return loss, wanted.item(), max(gaps)
+
+
+@pytest.mark.parametrize("kept", [(8, 3, 1, 8), (0, 5, 0, 2)])
+def test_micro_batches_count_by_their_targets_that_are_not_ignored(kept):
+    values = launch(step_with_ignored, kept, world_size=2, device="cpu").values
+    loss, wanted, _ = values[-1]
+    assert loss == pytest.approx(wanted, rel=1e-12)
+    assert max(gap for *_, gap in values) <= rounding()
+
+
+def test_a_batch_without_any_target_is_refused():
+    with pytest.raises(RankError, match=r"all 2 ranks raised ValueError: no target counts"):
+        launch(step_with_ignored, (0, 0, 0, 0), world_size=2, device="cpu")
 
 
 # ---- Messages and bytes -------------------------------------------------------------------------

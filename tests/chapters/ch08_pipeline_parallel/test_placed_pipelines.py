@@ -5,6 +5,7 @@ import itertools
 import cloudpickle
 import in_order
 import pytest
+import torch.distributed as dist
 from helpers import load_solved_lab
 from in_order import messages_in_order
 from selection import parametrize
@@ -25,8 +26,7 @@ SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (2 * p, 3 * p, 6 * p)]
 BUBBLES = {  # what a step takes beyond 3m, in forwards, with F = I = W and m >= 2p
     "1F1B": lambda p: 3 * (p - 1), "interleaved": lambda p: 1.5 * (p - 1),
     "ZB-H1": lambda p: p - 1, "ZB-H2": lambda p: p - 1,
-    "ZB-V": lambda p: (p - 1) / 2, "DualPipeV": lambda p: (p - 1) / 2,
-    "DualPipe": lambda p: (p - 2) / 2,
+    "ZB-V": lambda p: (p - 1) / 2, "DualPipeV": lambda p: p - 1, "DualPipe": lambda p: p - 2,
 }  # fmt: skip
 KEPT = {
     "1F1B": lambda p: p, "ZB-H1": lambda p: p, "ZB-H2": lambda p: 2 * p - 1,
@@ -44,6 +44,26 @@ def test_the_papers_bubbles_come_out(name):
         assert one.length - 3 * m == pytest.approx(BUBBLES[name](p)), (p, m)
         if name in KEPT:
             assert one.kept == KEPT[name](p), (p, m)
+
+
+@pytest.mark.parametrize("times", [ZERO.HALVES, {"F": 1.0, "I": 1.5, "W": 0.5, "B": 2.0}])
+def test_the_bubble_of_pairs_is_that_of_deep_seeks_readme(times):
+    """(PP / 2 - 1)(F&B + B - 3W) for PP stages, where F&B, the time of a pair, is F + B here."""
+    pair = times["F"] + times["B"] + times["B"] - 3 * times["W"]
+    ideal = sum(times[kind] for kind in "FIW")
+    for p, m in SIZES:
+        found = ZERO.score_schedules(ZERO.IN_PAIRS, p, m, times)
+        assert found["DualPipeV"].length - m * ideal == pytest.approx((p - 1) * pair / 2), (p, m)
+        if p % 2 == 0:
+            assert found["DualPipe"].length - m * ideal == pytest.approx((p / 2 - 1) * pair)
+
+
+@pytest.mark.parametrize("name", ["1F1B", "ZB-H1", "ZB-H2", "ZB-V"])
+def test_blocks_of_one_action_are_simulated_as_the_bench_does(name):
+    for p, m in SIZES:
+        rows, stages = ZERO.rows_and_stages(name, p, m)
+        alone = simulate(rows, {"F": 1.0, "B": 2.0, "I": 1.5, "W": 0.5}, stages=stages)
+        assert ZERO.join_pairs(alone, stages).spans == alone.spans
 
 
 @pytest.mark.parametrize("name", ["ZB-H2", "ZB-V"])
@@ -121,6 +141,30 @@ def test_gradients_are_those_of_one_process(world_size):
     run = launch(PLACED.gaps, names, 8, world_size=world_size, device="cpu")
     for found in run.values:
         assert max(found.values()) <= rounding(), found
+
+
+def note_messages(name, microbatches):
+    """Run a batch; return what this rank did, in order, as letters: r for receive, s for send."""
+    done = []
+
+    def noting(letter, do):
+        return lambda *arguments, **options: (done.append(letter), do(*arguments, **options))[1]
+
+    def around(action):
+        done.append(action.kind)
+        return PLACED.no_context(action)
+
+    rows, stages = ZERO.rows_and_stages(name, dist.get_world_size(), microbatches)
+    dist.recv, dist.isend = noting("r", dist.recv), noting("s", dist.isend)
+    PLACED.one_batch(rows, stages, around, kind=PLACED.class_for(name))
+    return "".join(done)
+
+
+def test_a_pair_receives_both_inputs_then_computes_then_sends_both_results():
+    run = launch(note_messages, "DualPipeV", 12, world_size=3, device="cpu")
+    middle = run.values[1][len(run.values[1]) // 2 :]  # without the batch that warms up
+    assert "rrFBss" in middle
+    assert "FsrB" not in middle
 
 
 def measure_both_orders(lab, names):

@@ -367,3 +367,23 @@ def test_a_run_of_another_schedule_is_refused(texts):
     run = RunStub(forward=[[(0, 1)]], backward=[[(1, 2)]])
     with pytest.raises(LaunchError, match="were measured: run the same schedule in a pipeline"):
         timeline_of(run, rows_from(*texts))
+
+
+def test_idle_shares_and_sizes_are_told_apart_only_by_most_rounds():
+    emulated, sizes = map(load_solved_lab, ("emulated_pipelines", "micro_batch_sizes"))
+
+    def rounds(*shares):
+        return [SimpleNamespace(idle_share=share) for share in shares]
+
+    turns = {
+        "GPipe": rounds(0.2, 0.3, 0.25),
+        "ZB-H1": rounds(0.1, 0.15, 0.12),
+        "none": rounds(0, 0, 0),
+    }
+    assert emulated.compare_idle(turns, "ZB-H1", "GPipe").word == "quicker"
+    turns["ZB-H1"] = rounds(0.1, 0.4, 0.3)
+    assert emulated.compare_idle(turns, "ZB-H1", "GPipe").word == "no difference seen here"
+    assert emulated.compare_idle(turns, "none", "GPipe").word == "quicker"
+    times = {2: [1.0, 1.1, 0.9], 4: [1.0, 1.05, 0.95], 8: [2.0, 2.1, 1.9]}
+    assert sizes.name_quickest(times) == "2 or 4 samples"
+    assert sizes.name_quickest(times | {1: [0.5, 0.6, 0.4]}) == "1 sample"

@@ -124,3 +124,50 @@ def test_a_picture_of_loads():
     for nonsense in ({}, {"here": loads[0]}, {"here": -loads}, {"here": 0 * loads}, loads):
         with pytest.raises(LaunchError, match="plot_loads"):
             plot_loads(nonsense)
+
+
+@pytest.mark.parametrize("name", ["expert_parallel", "expert_engines"])
+def test_frozen_experts_stay_frozen_on_ranks(name):
+    run = launch(find_trainable, lab("experts"), lab(name), world_size=2, device="cpu")
+    assert run.values == [{"up": False, "down": True}] * 2
+
+
+def find_trainable(labs, remote):
+    import torch.distributed as dist
+
+    experts = labs.Experts(8, 16, 4)
+    experts.up.requires_grad_(False)
+    kind = getattr(remote, "TorchRemoteExperts", None) or remote.RemoteExperts
+    here = kind(experts, dist.group.WORLD).experts
+    return {name: p.requires_grad for name, p in here.named_parameters()}
+
+
+def test_training_with_frozen_experts_moves_only_the_rest():
+    run = launch(train_frozen, lab("expert_training"), text(), world_size=2, device="cpu")
+    assert run.values == [[True, False]] * 2
+
+
+def train_frozen(labs, text):
+    model = labs.make_expert_transformer(2, **labs.SIZES)
+    for layer in labs.expert_layers(model):
+        layer.mlps.requires_grad_(False)
+    training = labs.ExpertTraining(model, labs.Mesh({"edp": 1, "ep": 2}, labs.JOINT), labs.adam)
+    watched = [training.layers[0].mlps.experts.up, training.layers[0].router.weight]
+    before = [p.detach().clone() for p in watched]
+    training.step(*labs.draw_batch(text, 8, 0, labs.SIZES["context"]))
+    return [p.equal(x) for p, x in zip(watched, before)]
+
+
+def test_a_routers_bias_stays_in_float32():
+    layer = lab("experts").ExpertLayer(8, 4)
+    layer.bias += 1 + 2**-20  # bfloat16 has 8 bits of it
+    layer.bfloat16()
+    assert layer.router.weight.dtype == torch.bfloat16
+    assert layer.bias.tolist() == [1 + 2**-20] * 4
+    assert layer.double().bias.dtype == torch.float64
+
+
+def test_the_balancing_loss_takes_more_choices_than_float16_has_numbers():
+    scores = torch.zeros(140_000, 2, dtype=torch.float16)
+    experts = (torch.arange(140_000) % 2).unsqueeze(1)
+    assert lab("experts").balancing_loss(scores, experts).item() == pytest.approx(1, abs=1e-2)

@@ -1,7 +1,10 @@
 """Attention of which each rank has a piece: as in one process, and memory to the byte."""
 
+from functools import partial
+
 import pytest
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import load_solved_lab
 from selection import parametrize
@@ -77,6 +80,52 @@ def test_bytes_of_each_way(way, tensors):
         assert sent == pytest.approx(tensors * tensor, rel=0.01)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("way", ["ring", "by heads", "all keys"])
+def test_16_bit_attention_errs_no_more_than_pytorchs(way, autocast):
+    """Ranks add up in float32, so that only inputs and results are rounded to bfloat16."""
+    run = launch(errors_in_16_bits, contexts(), way, autocast, world_size=4, device="cpu")
+    for ours, pytorchs in run.values:
+        assert all(a < 4 * b for a, b in zip(ours, pytorchs)), (ours, pytorchs)
+
+
+def errors_in_16_bits(labs, way, autocast, context=256):
+    """Return the relative errors of this rank's output and gradients, by hand and by PyTorch."""
+    torch.manual_seed(0)
+    exact = [3 * torch.randn(1, 4, context, 32) for _ in range(2)]
+    exact = [x.bfloat16().double() for x in (*exact, *torch.randn(2, 1, 4, context, 32))]
+    places = labs.zigzag(context, dist.get_world_size())
+    mine = places[dist.get_rank()]
+
+    def attend(numbers, attention, some=slice(None)):
+        *tensors, slope = (x[:, :, some].clone().requires_grad_() for x in numbers)
+        out = attention(*tensors)
+        return [out.detach(), *torch.autograd.grad(out, tensors, slope.detach())]
+
+    causal = partial(F.scaled_dot_product_attention, is_causal=True)
+    right, rounded = attend(exact, causal), [x.bfloat16() for x in exact]
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        ours = attend(rounded, lambda q, k, v: labs.WAYS[way](q, k, v, places, None), mine)
+    pytorchs = [x[:, :, mine] for x in attend(rounded, causal)]
+    right = [x[:, :, mine] for x in right]
+    return [
+        [((a.double() - b).norm() / b.norm()).item() for a, b in zip(found, right)]
+        for found in (ours, pytorchs)
+    ]
+
+
+def test_gathered_keys_leave_autograds_gradient_alone():
+    run = launch(gradient_after_backward, contexts(), world_size=2, device="cpu")
+    assert run.values == [[1.0] * 4, [1.0] * 4]
+
+
+def gradient_after_backward(labs):
+    """Return a gradient that another branch of the graph may still read."""
+    x, slope = torch.zeros(1, 1, 2, 1, requires_grad=True), torch.ones(1, 1, 4, 1)
+    torch.autograd.backward(labs.AllGather.apply(x), slope)
+    return slope.flatten().tolist()
+
+
 def test_a_zigzag_gives_all_the_same_to_compute():
     pairs = [int((places + 1).sum()) for places in contexts().zigzag(48, 4)]
     assert len(set(pairs)) == 1
@@ -99,3 +148,9 @@ def test_a_picture_of_who_has_what():
     for nonsense in (1, 100, "two"):
         with pytest.raises(LaunchError, match="draw_context_splits"):
             draw_context_splits(nonsense)
+
+
+@pytest.mark.parametrize(("layout", "context"), [("contiguous_places", 5), ("zigzag", 6)])
+def test_a_context_that_cannot_be_cut_evenly_is_refused(layout, context):
+    with pytest.raises(ValueError, match=f"a context of {context} cannot be cut into"):
+        getattr(contexts(), layout)(context, 2)

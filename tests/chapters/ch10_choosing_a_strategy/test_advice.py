@@ -33,7 +33,8 @@ def test_every_advice_has_plans_on_both_sides():
 
 def test_pairs_are_of_one_job():
     figures = lab("advice_figures")
-    predicted, published = figures.pairs(figures.group_timed_runs()["Megatron-DeepSpeed"])
+    runs = figures.group_timed_runs()["Megatron-DeepSpeed, one machine"]
+    predicted, published = figures.pairs(runs)
     assert len(predicted) == len(published) > 1000
     assert figures.share_ranked_right(predicted, published, 2)[0] > 0.95
 
@@ -45,6 +46,48 @@ def test_a_factor_from_which_on_pairs_are_told_right():
     assert figures.right_from(*far_first) == 1.1
     assert figures.right_from(*far_first, level=0.5) == 1
     assert figures.right_from(*far_first[:1], 1 / far_first[1]) is None
+
+
+def test_no_factor_is_enough_if_no_pairs_are_that_far_apart():
+    """Groups without pairs above a group that is wrong say nothing."""
+    figures = lab("advice_figures")
+    near, far = np.array([1.3, 1.3, 1.4]), np.array([0.9, 1.1, 0.8])
+    assert figures.right_from(near, far) is None
+    assert np.isnan(figures.share_ranked_right(near, far, 2)[0])
+
+
+def test_a_verdict_takes_the_error_of_its_scope():
+    advice = lab("advice")
+    inside, across = (advice.Contest("GPT-2 XL", count, "A100", 64) for count in (8, 16))
+    assert (inside.error((0.1, 0.9)), across.error((0.1, 0.9))) == (0.1, 0.9)
+    for contest, told in ((inside, "agrees"), (across, "cannot be told")):
+        is_fastest = contest.seconds() == contest.seconds().min()
+        one = advice.Advice("", contest, is_fastest, ~is_fastest)
+        follows, against = one.two()
+        error = against / follows - 1
+        assert one.judge((error / 2, 2 * error))(contest.job.engine) == told
+
+
+def test_groups_of_published_runs_are_of_one_scope():
+    groups = lab("advice_figures").group_timed_runs()
+    for name, of in groups.items():
+        is_inside = of.plan.ranks <= of.job.gpu.machine
+        assert is_inside.all() if "one machine" in name else not is_inside.any()
+
+
+def test_precision_is_compared_with_a_plan_that_fits_in_float32():
+    practices, advice = lab("practices"), lab("advice")
+    contest = advice.Contest("GPT-2 XL", 8, "A100")
+    plan = practices.float32_plan(contest, 2)
+    job = practices.use_float32(contest.job, 2)
+    assert practices.memory(job, plan)["total"] <= 0.93 * job.gpu.memory
+
+
+def test_a_published_series_along_dp_falls():
+    """Rows PB-DP, as published: tokens per second of each GPU."""
+    found = lab("published_runs").published_scaling()
+    assert (found[8], found[256]) == (40149.94, 15700.38)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
 
 
 def test_a_sum_across_machines_is_never_faster_than_inside():
@@ -61,6 +104,13 @@ def test_offload_takes_from_memory_and_adds_to_the_optimizer():
     assert ways["ZeRO 2, offloaded"].memory["optimizer_state"] == 0
     slower = practices.plan_offload(contest, 8e9, 15e9)[0]
     assert slower.seconds["total"] > ways["ZeRO 2, offloaded"].seconds["total"] + 5
+
+
+def test_offload_does_not_invent_a_plan_where_nothing_fits():
+    practices, advice = lab("practices"), lab("advice")
+    contest = advice.Contest("llama-3-405b", 8, "V100", 64)
+    assert practices.plan_offload(contest, 8e9, 150e9) == (None, {})
+    assert list(practices.four_ways(contest, 8e9, 150e9).values()) == [None] * 4
 
 
 def test_the_best_period_is_near_the_formula_of_young():
@@ -87,3 +137,10 @@ def test_a_map_of_choices():
     for nonsense in ({}, [rows], {"a": rows, "b": {"small": rows["small"]}}):
         with pytest.raises(LaunchError, match="plot_map"):
             plot_map(nonsense, ["DDP"])
+
+
+def test_with_the_context_split_no_job_of_the_largest_model_needs_recomputation():
+    practices = lab("practices")
+    jobs = [practices.compare_recomputation(["H100"], [512], with_cp) for with_cp in (False, True)]
+    needs = [[name for name, _, without, _ in of if without == float("inf")] for of in jobs]
+    assert needs == [["Llama 3 405B, 512 H100"], []]

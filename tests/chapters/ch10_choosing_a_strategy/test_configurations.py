@@ -7,10 +7,11 @@ from dataclasses import astuple, replace
 
 import needs
 import pytest
+import torch
 import yaml
 from helpers import load_solved_lab
 
-from pedagogy_lib import launch
+from pedagogy_lib import RankError, launch
 
 WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
@@ -38,12 +39,29 @@ def test_megatron_command_line():
         "--micro-batch-size 1 --global-batch-size 512 --sequence-parallel "
         "--use-distributed-optimizer --num-layers-per-virtual-pipeline-stage 5 "
         "--recompute-granularity full --recompute-method uniform --recompute-num-layers 1 "
+        "--overlap-grad-reduce --overlap-param-gather "
         "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 "
         "--seq-length 8192 --max-position-embeddings 8192 --vocab-size 128256 "
         "--position-embedding-type rope --group-query-attention --num-query-groups 8 --swiglu "
         "--normalization RMSNorm --disable-bias-linear --attention-dropout 0 --hidden-dropout 0 "
         "--untie-embeddings-and-output-weights --bf16 --train-iters 100"
     )
+
+
+@pytest.mark.parametrize(
+    ("plan", "wanted"),
+    [
+        (Plan(dp=8, tp=8), ["--overlap-grad-reduce"]),
+        (Plan(dp=8, tp=8, zero=1), ["--overlap-grad-reduce", "--overlap-param-gather"]),
+        (Plan(tp=8, pp=8), []),  # no copies
+        (Plan(dp=64, zero=3), []),  # Megatron-FSDP overlaps by itself
+    ],
+    ids=str,
+)
+def test_megatron_hides_along_dp_what_the_planner_assumes(plan, wanted):
+    """arguments.py: both are off by default, and the second one needs the first, and ZeRO."""
+    found = OPTIONS.parse_command_line(WRITERS.megatron(plan, job()).text)
+    assert sorted(name for name in found if "overlap" in name) == wanted
 
 
 def test_megatron_of_the_gpt_family():
@@ -72,7 +90,12 @@ def test_deepspeed_json():
         "gradient_accumulation_steps": 16, "bf16": {"enabled": True}, "gradient_clipping": 1.0,
         "zero_optimization": {"stage": 1},
     }  # fmt: skip
-    assert told.program == {"num_stages": 8, "activation_checkpoint_interval": 1}
+    assert told.program == {
+        "num_stages": 8, "partition_method": "uniform", "activation_checkpoint_interval": 1,
+    }  # fmt: skip
+    # An argument of PipelineModule, which a program without stages does not have.
+    alone = WRITERS.deepspeed(Plan(dp=64, zero=3, recompute="full"), job())
+    assert list(alone.program) == ["recompute each layer"]
 
 
 def test_torchtitan_toml():
@@ -159,7 +182,7 @@ def test_what_an_engine_cannot_express(engine, plan, model, sentence):
         ("Megatron-LM", "--global-batch-size 512", "--global-batch-size 500", "500 samples"),
         ("Megatron-LM", "--nnodes 8", "--nnodes 7", "512 samples cannot be shared out evenly to 7"),
         ("Megatron-LM", "--nnodes 8", "", "how many ranks are there?"),
-        ("DeepSpeed", '_size": 512', '_size": 500', "500 samples"),
+        ("DeepSpeed", '_size": 4096', '_size": 4000', "4000 samples"),
         ("accelerate", "num_processes: 64", "num_processes: 32", "make 64 ranks"),
         ("torchtitan", "global_batch_size = 512", "global_batch_size = 500", "500 samples"),
     ],
@@ -169,6 +192,35 @@ def test_contradictions_are_told(engine, old, new, sentence):
     told = WRITERS.WRITERS[engine](plan, job())
     assert old in told.text
     with pytest.raises(ValueError, match=re.escape(sentence)):
+        BACK.plan_of(replace(told, text=told.text.replace(old, new)))
+
+
+def test_a_command_line_may_be_written_with_equals_signs():
+    plan = Plan(dp=2, tp=4, pp=8, zero=1)
+    told = WRITERS.megatron(plan, job())
+    text = re.sub(r"(--[a-z-]+-size) (\d+)", r"\1=\2", told.text)
+    assert text != told.text and BACK.plan_of(replace(told, text=text)) == plan
+
+
+def test_stages_on_each_rank_are_chunks():
+    plan = Plan(dp=2, tp=4, pp=8, zero=1)
+    told = WRITERS.megatron(plan, job())
+    text = told.text + " --num-virtual-stages-per-pipeline-rank 2"
+    assert BACK.plan_of(replace(told, text=text)) == replace(plan, chunks=2)
+
+
+@pytest.mark.parametrize(
+    ("engine", "old", "new", "sentence"),
+    [
+        ("Megatron-LM", "--bf16", "--bf16 --expert-model-parallel-size 8", "no Plan can say what"),
+        ("torchtitan", "replicate_degree = 1", "replicate_degree = 2", "no Plan can say HSDP"),
+        ("torchtitan", 'mode = "none"', 'mode = "selective"', "is not that of a Plan"),
+    ],
+)
+def test_what_no_plan_can_say_is_refused(engine, old, new, sentence):
+    told = WRITERS.WRITERS[engine](Plan(dp=8, tp=8, zero=3), job())
+    assert old in told.text
+    with pytest.raises(ValueError, match=sentence):
         BACK.plan_of(replace(told, text=told.text.replace(old, new)))
 
 
@@ -200,11 +252,12 @@ def derive_settings(told, copies):
 def test_deepspeed_derives_the_same(plan):
     told = json.loads(WRITERS.deepspeed(plan, job()).text)
     steps = told.pop("gradient_accumulation_steps")
-    run = launch(derive_settings, told, plan.dp, world_size=1, device="cpu")
-    expected = (512, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
+    run = launch(derive_settings, told, plan.dp * plan.tp, world_size=1, device="cpu")
+    batch = 512 * plan.tp  # DeepSpeed counts ranks along tp as copies
+    expected = (batch, plan.micro_batch, steps, plan.zero, True, plan.tp if plan.tp > 1 else 0)
     assert run.values[0] == expected
     said = launch(BACK.verdict_of_deepspeed, told | {"gradient_accumulation_steps": steps + 1},
-                  plan.dp, world_size=1, device="cpu")  # fmt: skip
+                  plan.dp * plan.tp, world_size=1, device="cpu")  # fmt: skip
     assert said.values[0].startswith("refused: Check batch related parameters")
 
 
@@ -233,6 +286,19 @@ def test_a_program_for_fsdp2_trains_as_one_process(plan):
     program = FSDP2.fsdp2(plan, 8, **FSDP2.EXACTLY)
     run = launch(FSDP2.compare_with_one_process, program, text, world_size=plan.ranks, device="cpu")
     assert max(run.values) < 1e-12
+
+
+def step_of_program(program, samples, target):
+    step = FSDP2.execute_program(program, FSDP2.whole_model())["step"]
+    batch = torch.zeros(samples, 32, dtype=torch.int64)
+    step(batch, batch.index_fill(1, torch.tensor([3]), target))
+
+
+@pytest.mark.parametrize(("samples", "target"), [(16, 0), (8, -100)])
+def test_a_program_for_fsdp2_refuses_a_batch_that_it_would_weigh_wrongly(samples, target):
+    program = FSDP2.fsdp2(Plan(dp=2, zero=2, micro_batch=2), 8, **FSDP2.EXACTLY)
+    with pytest.raises(RankError, match="a step takes 8 samples, and no target is ignored"):
+        launch(step_of_program, program, samples, target, world_size=2, device="cpu")
 
 
 @pytest.mark.parametrize(

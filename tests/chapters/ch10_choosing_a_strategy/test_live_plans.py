@@ -1,11 +1,15 @@
 """Plans that are predicted and run: calibrating finds what is there, and memory is told."""
 
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import pytest
+import torch
+from helpers import launch_on_cpu
 
 from coursekit.labs import find_lab
+from pedagogy_lib import RankError
 
 
 @pytest.fixture(scope="module")
@@ -78,3 +82,43 @@ def test_memory_is_predicted(live, calibration):
     off = [abs(live.predict_plan(s, p, engine)[1] / nbytes - 1) for s, p, _, nbytes in rows]
     assert median(off) < 0.05
     assert max(off) < 0.2
+
+
+def step_after_a_failed_one(plans, zero):
+    """Return what a step raises, and how far a later one is from a step without that failure."""
+    torch.set_default_dtype(torch.float64)
+    batch = torch.arange(8 * 32).view(8, 32) % 100
+    both = []
+    for fails in (False, True):
+        model = plans.whole_model()
+        engine = plans.AnyPlan(model, plans.Plan(dp=2, zero=zero, micro_batch=2), plans.adam)
+        if fails:
+            loss_of, calls = engine.pipeline.loss_of, []
+            engine.pipeline.loss_of = partial(fail_in_second, calls, loss_of)
+            with pytest.raises(ZeroDivisionError):
+                engine.step(batch, batch)
+            engine.pipeline.loss_of = loss_of
+        both.append(engine.step(batch, batch) + engine.step(batch, batch))
+    return both
+
+
+def fail_in_second(calls, loss_of, logits, targets):
+    calls.append(targets)
+    return loss_of(logits, targets) / (len(calls) < 2 or 0 // 0)
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_a_failed_step_leaves_nothing_to_the_next_one(zero):
+    run = launch_on_cpu(step_after_a_failed_one, find_lab("any_plan"), zero, world_size=2)
+    for undisturbed, after_a_failure in run.values:
+        assert after_a_failure == pytest.approx(undisturbed, rel=1e-12)
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+def test_unequal_copies_are_refused(zero):
+    def step(plans):
+        engine = plans.AnyPlan(plans.whole_model(), plans.Plan(dp=4, zero=zero), plans.adam)
+        engine.step(*torch.zeros(2, 10, 32, dtype=torch.int64))
+
+    with pytest.raises(RankError, match="10 samples for 4 copies of the model"):
+        launch_on_cpu(step, find_lab("any_plan"), world_size=4)

@@ -1,4 +1,4 @@
-"""The model of cost and the planner: formulas, published runs, and what cannot be planned."""
+"""The cost model and the planner: formulas, published runs, and what cannot be planned."""
 
 import re
 from dataclasses import fields, replace
@@ -157,6 +157,33 @@ def test_rows_that_contradict_themselves(runs_lab):
     assert not [(column, value) for column, value in swapped.items() if twin[column] != value]
 
 
+def test_published_rates_have_their_documented_unit(runs_lab):
+    """Model FLOPs per second are the stated share of the peak, in TFLOP/s of a GPU."""
+    rows = [row for row in runs_lab.csv.DictReader(runs_lab.RUNS.open())
+            if row["tflops_gpu"] and row["mfu_pct"]]  # fmt: skip
+    assert len(rows) > 100
+    for row in rows:
+        stated = float(row["mfu_pct"]) / 100 * runs_lab.gpu_of(row).flops / 1e12
+        assert float(row["tflops_gpu"]) == pytest.approx(stated, rel=0.01), row["id"]
+
+
+def test_a_software_whose_runs_all_fitted_is_counted_for_its_false_alarms(
+    runs_lab, monkeypatch, capsys
+):
+    for other in set(runs_lab.STARTS) - {"FSDP"}:
+        monkeypatch.delitem(runs_lab.STARTS, other)
+    runs_lab.main()
+    assert capsys.readouterr().out.count("out of memory or not: right for 28.8%") == 2  # and of all
+
+
+def test_errors_of_an_engine_are_of_every_software(runs_lab, cost):
+    told = runs_lab.describe_errors(cost.Engine())
+    assert all(f"% with {name}" in told for name in runs_lab.STARTS)
+    runs = runs_lab.timed_runs("FSDP")
+    off = abs(runs_lab.predict_seconds(runs, cost.Engine()) / runs.seconds - 1)
+    assert f"{np.median(off):.0%} with FSDP" in told
+
+
 # ---- The planner ----------------------------------------------------------------------------
 
 
@@ -202,6 +229,62 @@ def test_what_cannot_be_planned_gets_one_sentence(arguments, sentence, planner):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("count", [12, 24, 80, 96])
+def test_a_default_batch_is_one_that_the_gpus_can_share(count, planner):
+    planned = planner.plan("llama-3-8b", f"{count}xH100")
+    assert planned.fits.any()
+    assert 2e6 < planned.job.batch * planned.job.shape.context < 8e6
+
+
+def test_a_batch_that_the_gpus_cannot_share_is_named_with_a_remedy(planner):
+    with pytest.raises(ValueError, match=r"12 GPUs with 512 samples .* with \d+ samples") as caught:
+        planner.plan("llama-3-8b", "12xH100", batch=512)
+    batch = int(re.findall(r"(\d+) samples", str(caught.value))[-1])
+    assert planner.plan("llama-3-8b", "12xH100", batch=batch).fits.any()
+
+
+def test_groups_that_lie_on_two_machines_have_the_speed_between_them(cost, shapes):
+    link = find_lab("cost_seconds").link
+    job = cost.Job(shapes.model_named("gpt3-175b"), shapes.gpu_named("H100"), 1536)
+    inside, card = link(job, 8, 1, 8), link(job, 16, 8, 2)
+    assert inside > 4 * card
+    assert link(job, 192, 1, 3) == card  # ranks 6, 7 and 8: one card on either side
+    assert link(job, 192, 1, 12) == 4 * card  # of each 12 ranks, 4 or 8 lie on a machine
+    assert link(job, 6, 1, 3) == link(job, 192, 1, 4) == inside
+
+
+@pytest.mark.parametrize(
+    ("model", "context", "plan", "reason"),
+    [
+        ("llama-2-13b", 4096, {"tp": 5, "dp": 8}, "tp does not divide the MLP's width"),
+        ("gpt3-175b", 2048, {"tp": 3, "cp": 2, "dp": 4, "pp": 8},
+         "tp does not divide the tokens of a sequence, or of its part along cp"),
+        ("llama-3-8b", 8192, {"tp": 16, "dp": 4}, "tp does not divide the heads of keys"),
+    ],
+)  # fmt: skip
+def test_what_engines_cannot_divide_is_no_plan(model, context, plan, reason, planner, cost, shapes):
+    shape = replace(shapes.model_named(model), context=context)
+    job = cost.Job(shape, shapes.gpu_named("H100"), 1920)
+    assert str(planner.why_impossible(job, cost.Plan(**plan))) == reason
+
+
+def test_a_table_of_positions_grows_with_the_context(planner):
+    shape = planner.plan("gpt2-xl", "8xH100", batch=64, context=4096).job.shape
+    assert shape.positions == shape.context == 4096
+    assert planner.plan("llama-3-8b", "8xH100", batch=64, context=4096).job.shape.positions == 0
+
+
+def test_uneven_stages_are_refused_as_a_limit_of_this_planner(planner, cost, shapes):
+    job = cost.Job(shapes.model_named("llama-3-405b"), shapes.gpu_named("H100"), 2048)
+    told = str(planner.why_impossible(job, cost.Plan(64, 8, 16, zero=1)))
+    assert told == "stages do not divide the layers, and this planner makes equal ones only"
+
+
+def test_a_plan_in_words_has_its_chunks(planner, cost):
+    plan = cost.Plan(dp=2, tp=4, pp=4, chunks=5, zero=1)
+    assert planner.describe_plan(plan) == "dp 2 tp 4 pp 4, 5 chunks, ZeRO 1"
+
+
 def test_what_would_be_needed(planner):
     with pytest.raises(ValueError, match=r"(\d+) such GPUs would do") as caught:
         planner.plan("llama-3-405b", "8xH100", batch=256)
@@ -216,6 +299,11 @@ def test_on_the_command_line(capsys):
     assert "llama-70b with 70.6 billion parameters, on 64 GPUs" in told
     assert "GPU-hours" in told
     assert "too large for the memory" in told
+    by_software = " ".join(told.split())
+    assert "half are off by more than" in by_software
+    assert "with nanotron" in by_software
+    assert "equal stages alone, no experts, and 16 bits" in by_software
+    assert "The first one has cp 4, which no published run has tested" in by_software
     assert main(["plan", "--model", "llama-70b", "--gpus", "64xH999"]) == 2
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
 
@@ -229,6 +317,27 @@ def test_a_configuration_on_the_command_line(engine, capsys):
     assert "of the plans" in told
     assert main([*line, "--write", "horovod"]) == 2
     assert "no engine is called 'horovod'; known are Megatron-LM" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "batch", "words", "program"),
+    [
+        ("llama-3-8b", "8xH100", "512", "dp 4 pp 2", "num_stages=2"),
+        ("llama-3-70b", "64xH100", "512", "recomputed", "recompute each layer="),
+    ],
+)
+def test_what_a_file_cannot_say_is_printed_below_it(model, gpus, batch, words, program, capsys):
+    line = ["plan", "--model", model, "--gpus", gpus, "--batch", batch, "--top", "1"]
+    assert main([*line, "--write", "deepspeed"]) == 0
+    told = capsys.readouterr().out
+    assert words in re.search(r"Number \d+ of the plans, for DeepSpeed: (.*)", told)[1]
+    assert program in told.rsplit("}", 1)[1]
+
+
+@pytest.mark.parametrize(("option", "number"), [("--top", "0"), ("--tokens", "-5")])
+def test_numbers_on_the_command_line_are_above_0(option, number, capsys):
+    assert main(["plan", "--model", "llama-3-8b", "--gpus", "8xH100", option, number]) == 2
+    assert capsys.readouterr().err == f"{option} is a number above 0, not {number}\n"
 
 
 def test_answering_on_the_command_line(capsys):
@@ -268,6 +377,11 @@ def test_what_a_server_needs(shapes):
 def test_what_cannot_be_served(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         find_lab("serving").make_server(*arguments)
+
+
+def test_the_fullest_gpu_decides_for_how_many_users_there_is_room():
+    most = find_lab("serving").most_users
+    assert most(80e9, 0, 3, 32, 8, 128, 2560) == most(80e9, 0, 1, 32, 3, 128, 2560)
 
 
 def test_every_number_of_an_engine_counts(cost, shapes):

@@ -1,10 +1,13 @@
 """The small Alpa: both levels beside trying all there is, and its plans on ranks."""
 
 import time
+from functools import partial
 from itertools import combinations_with_replacement, pairwise
 
 import numpy as np
 import pytest
+import torch
+from helpers import load_solved_lab
 
 from coursekit.building import build
 from coursekit.labs import find_lab
@@ -136,6 +139,15 @@ def test_stages_of_random_seconds(gap, alpa, space, shardings_lab):
         assert best <= step(stages) <= best * (1 + gap) + 1e-9
         assert sum(n for *_, n in stages) == cluster.devices
         assert [0, *(end for _, end, _ in stages)][:-1] == [first for first, *_ in stages]
+
+
+def test_a_layer_that_is_there_four_times_is_as_cheap_as_four_equal_layers(shardings_lab, space):
+    job = shardings_lab.Job(cluster_of(shardings_lab, 1, 4), 128, 6)
+    once, equal = shardings_lab.mlp(64, 2048), [shardings_lab.mlp(64, 2048) for _ in range(4)]
+    assert shardings_lab.solve([once] * 4, 4, job)[0] == shardings_lab.solve(equal, 4, job)[0]
+    assert space.cheapest_by_trying([once] * 2, 4, job) == space.cheapest_by_trying(
+        equal[:2], 4, job
+    )
 
 
 def test_48_layers_on_64_devices_take_seconds(shardings_lab, alpa):
@@ -289,3 +301,63 @@ def test_what_cannot_run_gets_one_sentence(devices, rows, sentence, shardings_la
             world_size=4,
             device="cpu",
         )
+
+
+def step_with_a_batch(uneven, plan, cluster, samples, target):
+    model, sgd = uneven.whole_model(HIDDENS), partial(torch.optim.SGD, lr=0.1)
+    engine = uneven.UnevenStages(model, plan, cluster, 16, 3, sgd)
+    inputs, targets = uneven.draw_digits(samples)
+    targets[0] = target
+    engine.step(inputs, targets)
+
+
+@pytest.mark.parametrize(
+    ("samples", "target", "sentence"),
+    [(64, 0, "64 samples, not 16 × 3"), (48, -100, "some targets are -100")],
+)
+def test_a_batch_that_would_be_weighed_wrongly_is_refused(
+    samples, target, sentence, shardings_lab, alpa
+):
+    plan = [alpa.Stage(a, b, 2, (SAMPLES,) * 2) for a, b in ((0, 2), (2, 4))]
+    with pytest.raises(RankError, match=sentence):
+        launch(step_with_a_batch, lab("uneven_stages"), plan, cluster_of(shardings_lab), samples,
+               target, world_size=4, device="cpu")  # fmt: skip
+
+
+def step_under_autocast(uneven, rows, dtype=None) -> list[float]:
+    """Run 4 rows in stages of one and of two ranks, equal linear layers; return the loss, twice."""
+    torch.manual_seed(0)
+    layer, places = torch.nn.Linear(4, 4), [[0], [1, 2]]
+    pipeline = uneven.UnevenPipeline(
+        uneven.Stage(layer), lambda y, _: y.float().sum(), 4, places, rows, dtype=dtype
+    )
+    x = torch.ones(4, 4)[: len(pipeline.own_rows())]
+    actions = list(uneven.one_f_one_b(pipeline.rank, 2, 1))
+    with torch.autocast("cpu", torch.bfloat16):
+        found = pipeline.step(actions, [x], [x])
+        wanted = layer(layer(x)).float().sum().item() * pipeline.rank
+    return [found, wanted]
+
+
+def test_uneven_stages_refuse_a_message_of_another_dtype_or_shape():
+    work, options = (step_under_autocast, lab("uneven_stages")), {"world_size": 3, "device": "cpu"}
+    said = r"F0 has computed torch.bfloat16, \(4, 4\), but messages are torch.float32, \(4, 4\)"
+    with pytest.raises(RankError, match=said):
+        launch(*work, 4, **options)
+    with pytest.raises(RankError, match=r"\(4, 4\), but messages are torch.bfloat16, \(6, 4\)"):
+        launch(*work, 6, torch.bfloat16, **options)
+    for found, wanted in launch(*work, 4, torch.bfloat16, **options).values:
+        assert found == pytest.approx(wanted)
+
+
+def test_plans_change_places_only_if_most_rounds_say_so():
+    rounds = [1.0, 1.2, 0.9]
+    times = {name: [factor * seconds for seconds in rounds]
+             for name, factor in {"a": 1.0, "b": 1.05, "c": 1.5}.items()}  # fmt: skip
+    rows_of_pairs = load_solved_lab("uneven_runs").rows_of_pairs
+    every, far = rows_of_pairs({"a": 1.0, "b": 1.05, "c": 0.5}, times)
+    assert every[1:] == [3, 0, 2, 1]  # c is predicted to be the fastest, and is the slowest
+    assert far[1:] == [2, 0, 2, 0]
+    every, far = rows_of_pairs({"a": 1.0, "b": 1.05, "c": 2.0}, times)
+    assert every[1:] == [3, 2, 0, 1]
+    assert far[1:] == [2, 2, 0, 0]

@@ -104,6 +104,42 @@ def test_addresses_have_to_be_exact():
         STATE.fill_with_addresses(CAPSTONE.whole_model(SMALL).bfloat16())
 
 
+def test_a_recipe_in_bfloat16_resumes_as_if_it_had_not_stopped(tmp_path):
+    recipe = Recipe(**vars(KINDS["stages and ZeRO"]) | {"half": True})
+    resumed = launch_on_cpu(STATE.train_and_resume, recipe, recipe, SMALL, TEXT, tmp_path,
+                            world_size=4, timeout=60)  # fmt: skip
+    straight = launch_on_cpu(losses_of, CAPSTONE, {"": recipe}, SMALL, batches(), world_size=4,
+                             timeout=60)  # fmt: skip
+    assert resumed.values[0] == pytest.approx(straight.values[0][""], rel=1e-12)
+
+
+def save_on_a_bad_disk(lab, chaos, folder):
+    recipe = Recipe(dp=2)
+    campaign = chaos.Campaign({2: recipe}, SMALL, TEXT, folder / "file" / "checkpoints", folder)
+    campaign.build(recipe)
+    campaign.engine.step(*batches(count=1)[0])
+    try:
+        campaign.save()
+    except OSError as error:
+        return str(error)
+
+
+def test_a_checkpoint_that_was_not_written_ends_training_and_is_not_noted_as_saved(tmp_path):
+    (tmp_path / "file").write_text("where a folder should be")
+    run = launch_on_cpu(save_on_a_bad_disk, STATE, CHAOS, tmp_path, world_size=2)
+    for error in run.values:
+        assert error == "the checkpoint of step 0 was not written: rank 0: Not a directory"
+    assert not list(tmp_path.glob("noted-*"))
+
+
+def test_numbers_without_files():
+    nothing, zero = torch.zeros(0, dtype=torch.int64), torch.tensor([0])
+    assert STATE.find_numbers([], zero).tolist() == [0]
+    assert STATE.find_numbers([(nothing, torch.zeros(0))], nothing).tolist() == []
+    with pytest.raises(ValueError, match="no file has the number at address 3"):
+        STATE.find_numbers([], torch.tensor([3]))
+
+
 # ---- The budget ---
 
 

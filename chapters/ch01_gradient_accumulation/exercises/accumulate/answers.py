@@ -23,11 +23,11 @@ def accumulate(model, loss_fn, micro_batches):
     return mean_loss
 
 # %% wrong · mean of means
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
+# -         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
 # +         loss = loss_fn(model(inputs), targets) / len(micro_batches)
 
 # %% wrong · the sum over all samples
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
+# -         loss = loss_fn(model(inputs), targets) * (len(targets) / samples)
 # +         loss = loss_fn(model(inputs), targets) * len(targets)
 
 # %% wrong · earlier step
@@ -59,21 +59,25 @@ def accumulate(model, loss_fn, micro_batches):
 # +         losses.append(loss.detach() * samples)
 
 # %% wrong · you return the last term; add them up
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return float(loss)
 
 # %% wrong · the mean loss of the last micro-batch
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return float(loss) * samples / len(targets)
 
 # %% wrong · holds their graphs
 # -         losses.append(loss.detach())
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +         losses.append(loss)
 # +     return sum(losses)
 
 # %% wrong · return the mean loss
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return 0.0
 
 # %% wrong · but its graph lives on
@@ -124,11 +128,13 @@ def accumulate(model, loss_fn, micro_batches):
     return total
 
 # %% wrong · it returned a text
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return f"{float(sum(losses))}"
 
 # %% wrong · it returned a text
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return f"{float(sum(losses)):.6f}"
 
 # %% wrong · what costs time
@@ -179,7 +185,8 @@ def accumulate(model, loss_fn, micro_batches):
     return total
 
 # %% wrong · backward() has run
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     result = float(sum(losses))
 # +     model.zero_grad()
 # +     return result
@@ -201,5 +208,6 @@ def accumulate(model, loss_fn, micro_batches):
     return total
 
 # %% wrong · return the mean loss
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# -     total = sum(loss.double() for loss in losses)  # in bfloat16, a long sum would stand still
+# -     return float(total)  # waits for a GPU: once, not in each micro-batch
 # +     return losses

@@ -121,7 +121,7 @@ def accumulate_tokens(model, micro_batches):
     return total
 
 # %% wrong · it returned a text
-# -     return float(sum(losses))
+# -     return float(sum(loss.double() for loss in losses))
 # +     return str(float(sum(losses)))
 
 # %% wrong · what costs time
@@ -160,7 +160,7 @@ def accumulate_tokens(model, micro_batches):
     return total
 
 # %% wrong · the perplexity
-# -     return float(sum(losses))
+# -     return float(sum(loss.double() for loss in losses))
 # +     return float(torch.exp(sum(losses)))
 
 # %% wrong · takes the scores as they are
@@ -189,5 +189,5 @@ def accumulate_tokens(model, micro_batches):
     return total
 
 # %% wrong · this is the sum over all tokens
-# -     return float(sum(losses))
+# -     return float(sum(loss.double() for loss in losses))
 # +     return float(sum(losses)) * counted

@@ -40,11 +40,11 @@ def run_backwards(answer, group, case):
             time.sleep(0.2)  # so that it shows if an answer does not wait
         with measure_answer(), requests if not number else contextlib.nullcontext():
             F.mse_loss(model(batch[0]), batch[1]).backward()
-        found["grad"][name] = grad = gradients_of(trained)
+        found["grad"][name] = grad = flatten_gradients(trained)
         found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())
         dist.barrier()
         time.sleep(0.02)
-        found["late"] |= not close(gradients_of(trained), grad)
+        found["late"] |= not close(flatten_gradients(trained), grad)
     found["ready"] = ready[: len(trained)]  # in the first backward
     return found | ({} if is_frozen else cost_of_backward(answer, rank))
 
@@ -59,7 +59,7 @@ def what_is_patched(model) -> dict:
     }
 
 
-def gradients_of(parameters):
+def flatten_gradients(parameters):
     return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
 
 

@@ -107,12 +107,12 @@ def backward_tokens(ddp, micro_batches):
 # +     factor = dist.get_world_size() ** 2 / counted.item()
 
 # %% wrong · positions are counted
-# -     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
-# +     counted = torch.tensor(sum(targets.numel() for _, targets in micro_batches))
+# -     here = sum(count_tokens(targets) for _, targets in micro_batches)
+# +     here = sum(targets.numel() for _, targets in micro_batches)
 
 # %% wrong · number of sentences
-# -     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
-# +     counted = torch.tensor(sum(len(targets) for _, targets in micro_batches))
+# -     here = sum(count_tokens(targets) for _, targets in micro_batches)
+# +     here = sum(len(targets) for _, targets in micro_batches)
 
 # %% wrong · divide by how many tokens count
 # -     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
@@ -225,7 +225,7 @@ def backward_tokens(ddp, micro_batches):
             p -= 0.1 * p.grad
 
 # %% wrong · 3,009 tokens
-# -     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
+# -     counted = torch.tensor(here, device=next(ddp.parameters()).device)
 # +     counted = sum((targets != PADDING).sum() for _, targets in micro_batches).to(torch.uint8)
 
 # %% wrong · gradients of a large model

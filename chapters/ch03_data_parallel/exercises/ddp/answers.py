@@ -1,9 +1,11 @@
 # %% right · counts, and divides before
 # -         self.missing = [set(bucket) for bucket in self.buckets]
 # -         self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
-# +         self.left = [len(bucket) for bucket in self.buckets]
+# +         self.left, self.begun = [len(bucket) for bucket in self.buckets], []
 # +         self.travelling = []
 # -         if self.synchronizing:
+# -             if parameter not in self.missing[number]:
+# -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
 # -             self.missing[number].discard(parameter)
 # -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
 # -                 self.begin_next()
@@ -37,6 +39,10 @@
 # +         self.missing = [set(bucket) for bucket in self.buckets]
 # +         self.begun.clear()
 
+# %% right · as the course had it once: a second backward before finish() is not noticed
+# -             if parameter not in self.missing[number]:
+# -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
+
 # %% wrong · all buckets begin after the backward
 # - if self.synchronizing:
 # + if False:
@@ -62,6 +68,15 @@
 # -         self.start_over()
 # +             unflatten(flat, bucket)
 
+# %% wrong · finish() has to end with a new start
+# -             if parameter not in self.missing[number]:
+# -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
+# -             self.missing[number].discard(parameter)
+# +             self.missing[number].discard(parameter)
+# -             unflatten(flat, bucket)
+# -         self.start_over()
+# +             unflatten(flat, bucket)
+
 # %% wrong · finish() has to begin it
 # - strict=True):
 # + strict=False):
@@ -78,6 +93,8 @@
 
 # %% wrong · Only gradients count that became ready while synchronizing was True
 # -         if self.synchronizing:
+# -             if parameter not in self.missing[number]:
+# -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
 # -             self.missing[number].discard(parameter)
 # +         self.missing[number].discard(parameter)
 # +         if self.synchronizing:
@@ -94,6 +111,8 @@
 # +         self.begun.append((flat, dist.all_reduce(flat, group=self.group, async_op=True).wait))
 
 # %% wrong · one parameter travels by itself
+# -             if parameter not in self.missing[number]:
+# -                 raise RuntimeError("a gradient is ready twice: call finish() after each backward")
 # -             self.missing[number].discard(parameter)
 # -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
 # -                 self.begin_next()
@@ -141,10 +160,8 @@
 # -         self.start_over()
 # +             unflatten(flat, bucket)
 # -     def forward(self, *inputs):
-# -         return self.model(*inputs)
 # +     def forward(self, *inputs):
 # +         self.start_over()
-# +         return self.model(*inputs)
 
 # %% wrong · every `.grad` is None now
 # -             unflatten(flat, bucket)

@@ -37,6 +37,8 @@ EXERCISE = RankExercise(
         "waits: call it",
         "zip() argument": "finish finds fewer buckets begun than there are: some may be left over, "
         "because a parameter had no part in the loss. Begin these first",
+        "call finish() after each backward": "one step is right, and in the next one it looks as "
+        "if finish() had not been called: finish() has to end with a new start",
         "list index out of range": "there is no bucket of this number: stop when as many have "
         "begun as there are",
     },

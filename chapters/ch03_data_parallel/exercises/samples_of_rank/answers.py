@@ -1,5 +1,5 @@
 # %% right · repeated more often than needed
-# -     enough = order * -(-each * n // length)
+# -     enough = order * -(-each * n // max(length, 1))
 # +     enough = order * (each * n)
 
 # %% right · with the sampler
@@ -41,7 +41,7 @@ def samples_of_rank(length, epoch, rank, n, seed=0):
 # +     return enough[rank * each : (rank + 1) * each]
 
 # %% wrong · repeat it as often
-# -     enough = order * -(-each * n // length)
+# -     enough = order * -(-each * n // max(length, 1))
 # +     missing = each * n - length
 # +     enough = order + order[:missing]
 

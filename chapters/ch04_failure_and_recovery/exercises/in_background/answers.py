@@ -58,18 +58,17 @@ class InBackground(InBackground):
 # +         self.running = self.thread.submit(self.save, copy_of(state))
 
 # %% wrong · a thread keeps its error to itself
-# -         return running and running.result()
-# +         return running and (running.exception() or running.result())
+# -         return running.result()
+# +         return running.exception() or running.result()
 
 # %% wrong · it returns what save has returned
-# -         return running and running.result()
-# +         if running:
-# +             running.result()
+# -         return running.result()
+# +         running.result()
 
 # %% wrong · there is nothing to wait for
 # -         running, self.running = self.running, None
-# -         return running and running.result()
-# +         return self.running and self.running.result()
+# -         return running.result()
+# +         return self.running.result()
 
 # %% wrong · throws its error away
 # -         self.wait()
@@ -77,8 +76,8 @@ class InBackground(InBackground):
 # +             self.running.exception()
 
 # %% wrong · nothing has been begun
-# -         return running and running.result()
-# +         return running.result()
+# -         if self.running is None:
+# -             return None
 
 # %% wrong · submits the work to self.thread
 # -         self.running = self.thread.submit(self.save, copy_of(state))

@@ -33,7 +33,7 @@ def weights_of(shapes) -> list[torch.Tensor]:
     return [torch.randn(shape, generator=chance, dtype=torch.float64) for shape in shapes]
 
 
-def way_of(place, turn, shapes) -> list[torch.Tensor]:
+def draw_worker_change(place, turn, shapes) -> list[torch.Tensor]:
     """Return the change that a worker makes to its weights in a round."""
     chance = torch.Generator().manual_seed(100 * turn + place + 1)
     return [torch.randn(shape, generator=chance, dtype=torch.float64) for shape in shapes]
@@ -49,8 +49,8 @@ def train(answer, group, case):
     call = lambda: answer(list(whole), list(mine), optimizer, group)  # noqa: E731
     state = lambda: [*whole, *mine, *momenta_of(optimizer)]  # noqa: E731
     for turn in range(1 if shapes == LARGE_SHAPES else ROUNDS):
-        for own, way in zip(mine, way_of(dist.get_rank(group), turn, shapes)):
-            own += way
+        for own, change in zip(mine, draw_worker_change(dist.get_rank(group), turn, shapes)):
+            own += change
         fails = turn == 1 and fault and fault.what != "step"
         if not (fails and goes_on(call, fault, state)):
             step(answer, *args)

@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit.collective_exercise import LARGE
 
-from .cases import LARGE_SHAPES, ROUNDS, way_of, weights_of
+from .cases import LARGE_SHAPES, ROUNDS, draw_worker_change, weights_of
 
 ASCENDS = (
     "the sign is the other way round: an optimizer goes against its gradient. So the outer "
@@ -76,7 +76,7 @@ class Play:
 
     def round(self, turn, place) -> dict:
         for k, mine in enumerate(self.mine):
-            self.mine[k] = list(map(torch.add, mine, way_of(k, turn, self.shapes)))
+            self.mine[k] = list(map(torch.add, mine, draw_worker_change(k, turn, self.shapes)))
         gone = [list(map(torch.sub, *pair)) for pair in zip(self.whole, self.mine)]
         means = mean_gone([*self.mine], 0)
         for k in range(self.trial.n):

@@ -45,7 +45,7 @@ def who_is_there(store, meeting, me, former, n, patience):
     return store.get(f"lists of {meeting}").decode().splitlines()[0].split(",")
 
 # %% right · the newcomer sees that n have come
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if (not former and len(came) >= n) or (former and all_of_them):
 
 # %% wrong · set overwrites
@@ -101,7 +101,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # +         all_of_them = time.monotonic() > until
 
 # %% wrong · a newcomer proposes no list before n have come
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) >= n or (set(former) | {me} <= came and former) or time.monotonic() > until:
 
 # %% wrong · a newcomer proposes no list before n have come
@@ -117,7 +117,7 @@ def who_is_there(store, meeting, me, former, n, patience):
     return json.loads(store.get(f"{meeting}: agreed"))
 
 # %% wrong · not all n have come yet, and all are newcomers
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) >= n or all_of_them:
 
 # %% wrong · a list without it is proposed
@@ -147,7 +147,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # +             store.compare_set(f"{meeting}: agreed", "", json.dumps(sorted(came | set(former))))
 
 # %% wrong · a list is proposed at once, by newcomers, too
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if former and all_of_them:
 
 # %% wrong · into every key
@@ -167,7 +167,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # %% wrong · split gives an empty text
 # -         came = set(store.get(f"{meeting}: came").decode().split(",")) - {""}
 # +         came = set(store.get(f"{meeting}: came").decode().split(","))
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) > n or (former and all_of_them):
 
 # %% wrong · there is an empty name
@@ -191,20 +191,20 @@ def who_is_there(store, meeting, me, former, n, patience):
 # -     return json.loads(store.get(f"{meeting}: agreed"))
 
 # %% wrong · such as that of the smallest name, may be dead
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) >= n or (former and me == former[0] and all_of_them):
 
 # %% wrong · such as that of the smallest name, may be dead
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) >= n or (former and me == min(came) and all_of_them):
 
 # %% wrong · One chosen for all, such as that of the smallest name, may be a newcomer
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         is_mine = me == min(came) or set(former) - came  # all are there: one is enough
 # +         if len(came) >= n or (former and is_mine and all_of_them):
 
 # %% wrong · its `former` is not empty, so it is no newcomer
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if len(came) >= n or (set(former) - {me} and all_of_them):
 
 # %% wrong · which each one counts from its own call
@@ -213,7 +213,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # +     until = float(began.decode()) + patience
 
 # %% wrong · a newcomer proposes no list before n have come
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         patience_is_over = time.monotonic() > until + 4 * patience
 # +         if len(came) >= n or (former and all_of_them) or patience_is_over:
 
@@ -241,7 +241,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # +     return store.get(f"{meeting}: agreed").decode().split(",")[:-1]
 
 # %% wrong · So nobody may leave it to a newcomer to propose
-# -         if len(came) >= n or (former and all_of_them):
+# -         if len(ranks) >= n or (former and all_of_them):
 # +         if (not former and len(came) >= n) or (former and len(came) < n and all_of_them):
 
 # %% wrong · has written no list into the store

@@ -36,19 +36,19 @@ def wrong_by_recomputing(gradients_of, group=None):
     return next((k for k in range(n) if not of_all[k]), None)
 
 # %% wrong · a neighbour is accused
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n) if disputed[k]), None)
 
 # %% wrong · a neighbour is accused
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n) if disputed[k] and disputed[k - 1]), None)
 
 # %% wrong · that of rank 0, its next one
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n - 1) if disputed[k] and disputed[k + 1]), None)
 
 # %% wrong · nobody is accused
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), 0)
 
 # %% wrong · there are ranks 0 to 3
@@ -80,20 +80,20 @@ def wrong_by_recomputing(gradients_of, group=None):
     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 
 # %% wrong · numbered within the group
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     found = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return found if found is None or group is None else dist.get_global_rank(group, found)
 
 # %% wrong · asked is one rank
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return [k for k in range(n) if disputed[k] and disputed[(k + 1) % n]]
 
 # %% wrong · take it
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None) or None
 
 # %% wrong · all ranks return the same
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     found = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return found if found == rank else None
 
@@ -108,7 +108,7 @@ def wrong_by_recomputing(gradients_of, group=None):
 # +                          for batch in batches])
 
 # %% wrong · (rank + 1) % n
-# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# -     wrong = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return next((k for k in range(n) if disputed[k] and disputed[k + 1]), None)
 
 # %% wrong · One all-gather, in which all take part

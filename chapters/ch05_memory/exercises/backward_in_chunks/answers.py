@@ -67,11 +67,11 @@ def backward_in_chunks(hidden, weight, targets, size):
     return total
 
 # %% wrong · too large by the number of chunks
-# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# -         loss = F.cross_entropy((part @ weight.T).to(exact), answers, reduction="sum") / count
 # +         loss = F.cross_entropy(part @ weight.T, answers)
 
 # %% wrong · asked is the mean
-# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# -         loss = F.cross_entropy((part @ weight.T).to(exact), answers, reduction="sum") / count
 # +         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum")
 
 # %% wrong · this is the last chunk alone
@@ -163,9 +163,15 @@ def backward_in_chunks(hidden, weight, targets, size):
 # +     hidden.backward()
 
 # %% wrong · is no leaf, and its .grad stays None
-# -     for part, answers in zip(hidden.detach().split(size), targets.split(size)):
-# -         part.requires_grad_()
-# +     for part, answers in zip(hidden.detach().requires_grad_().split(size), targets.split(size)):
+def backward_in_chunks(hidden, weight, targets, size):
+    total, gradients = torch.zeros((), dtype=hidden.dtype), []
+    for part, answers in zip(hidden.detach().requires_grad_().split(size), targets.split(size)):
+        loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+        loss.backward()
+        total += loss.detach()
+        gradients.append(part.grad)
+    hidden.backward(torch.cat(gradients))
+    return total
 
 # %% wrong · what the logits are computed from has no gradient
 def backward_in_chunks(hidden, weight, targets, size):
@@ -179,7 +185,7 @@ def backward_in_chunks(hidden, weight, targets, size):
     return total
 
 # %% wrong · times the transpose of `weight`
-# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# -         loss = F.cross_entropy((part @ weight.T).to(exact), answers, reduction="sum") / count
 # +         loss = F.cross_entropy(part @ weight, answers, reduction="sum") / len(targets)
 
 # %% wrong · the gradient of `hidden` has its shape
@@ -187,8 +193,8 @@ def backward_in_chunks(hidden, weight, targets, size):
 # +     hidden.backward(gradients[0])
 
 # %% wrong · only gradients change
-# -         gradients.append(part.grad)
-# +         gradients.append(part.grad)
+# -         gradients.append(of_part)
+# +         gradients.append(of_part)
 # +     hidden.data.zero_()
 
 # %% wrong · their backward runs once
@@ -205,12 +211,20 @@ def backward_in_chunks(hidden, weight, targets, size):
 # +     for part, answers in zip(hidden.detach().chunk(size), targets.chunk(size)):
 
 # %% wrong · gets no gradient from the logits
-# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
-# +         loss = F.cross_entropy(part @ weight.detach().T, answers, reduction="sum")
-# +         loss = loss / len(targets)
+def backward_in_chunks(hidden, weight, targets, size):
+    total, gradients = torch.zeros((), dtype=hidden.dtype), []
+    for part, answers in zip(hidden.detach().split(size), targets.split(size)):
+        part.requires_grad_()
+        loss = F.cross_entropy(part @ weight.detach().T, answers, reduction="sum")
+        loss = loss / len(targets)
+        loss.backward()
+        total += loss.detach()
+        gradients.append(part.grad)
+    hidden.backward(torch.cat(gradients))
+    return total
 
 # %% wrong · the last chunk has fewer, and counts for less
-# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# -         loss = F.cross_entropy((part @ weight.T).to(exact), answers, reduction="sum") / count
 # +         loss = F.cross_entropy(part @ weight.T, answers) * size / len(targets)
 
 # %% wrong · are told a gradient of ones
@@ -246,10 +260,16 @@ def backward_in_chunks(hidden, weight, targets, size):
     l.backward(); return l.detach()
 
 # %% wrong · what cross_entropy has made of them
-# -     total, gradients = torch.zeros((), dtype=hidden.dtype), []
-# +     total, gradients, kept = torch.zeros((), dtype=hidden.dtype), [], []
-# -         loss.backward()
-# +         loss.backward(); kept.append(torch.softmax((part @ weight.T).detach(), 1))
+def backward_in_chunks(hidden, weight, targets, size):
+    total, gradients, kept = torch.zeros((), dtype=hidden.dtype), [], []
+    for part, answers in zip(hidden.detach().split(size), targets.split(size)):
+        part.requires_grad_()
+        loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+        loss.backward(); kept.append(torch.softmax((part @ weight.T).detach(), 1))
+        total += loss.detach()
+        gradients.append(part.grad)
+    hidden.backward(torch.cat(gradients))
+    return total
 
 # %% wrong · The last chunk may be shorter
 # -     for part, answers in zip(hidden.detach().split(size), targets.split(size)):

@@ -66,11 +66,11 @@ class EightBits(EightBits):
         return super().unpack(codes, scales, shape) / 127
 
 # %% wrong · converting to int8 does not round
-# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round().clamp(-127, 127)
 # +         codes = x.flatten() / each.where(each > 0, 1)
 
 # %% wrong · rounded down
-# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round().clamp(-127, 127)
 # +         codes = (x.flatten() / each.where(each > 0, 1)).floor()
 
 # %% wrong · what fills up the last block is kept
@@ -149,7 +149,7 @@ class EightBits(EightBits):
         return torch.nan_to_num((f / e).round()).to(torch.int8), s.float()
 
 # %% wrong · what an int8 makes of that depends on the CPU
-# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round().clamp(-127, 127)
 # +         codes = (x.flatten() / each).round()
 
 # %% wrong · largest minus smallest is for codes
@@ -179,7 +179,7 @@ class EightBits(EightBits):
         return LAST["x"].view(shape)
 
 # %% wrong · rounded away from 0
-# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round().clamp(-127, 127)
 # +         q = x.flatten() / each.where(each > 0, 1); codes = q.sign() * q.abs().ceil()
 
 # %% wrong · from the mean magnitude

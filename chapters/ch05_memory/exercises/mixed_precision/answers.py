@@ -72,6 +72,7 @@ class MixedPrecision(MixedPrecision):
 # +         masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 
 # %% wrong · do not belong together
+# -         self.parameters = [p for p in self.parameters if p.requires_grad]
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.masters = [nn.Parameter(p.float()) for p in self.parameters if p.requires_grad]
 
@@ -157,16 +158,21 @@ class MixedPrecision(MixedPrecision):
         self.optimizer = make_optimizer(self.masters)
 
 # %% wrong · it can be gone through once
-# -         self.parameters = list(parameters)
+# -         self.parameters = list(dict.fromkeys(parameters))  # a tied one once
+# -         self.parameters = [p for p in self.parameters if p.requires_grad]
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.parameters = parameters
 # +         self.masters = [nn.Parameter(p.detach().float()) for p in parameters]
 
 # %% wrong · each parameter has a master, a frozen one as well
+# -         self.parameters = [p for p in self.parameters if p.requires_grad]
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.masters = [nn.Parameter(p.detach().float()) if p.requires_grad else None for p in self.parameters]
 # -         self.optimizer = make_optimizer(self.masters)
 # +         self.optimizer = make_optimizer([m for m in self.masters if m is not None])
+# -         for p, master in zip(self.parameters, self.masters):
+# -             is_own = p == master.to(p.dtype)  # else something has written into the parameter
+# -             master.copy_(torch.where(is_own, master, p))
 
 # %% wrong · make it once, in __init__
 # -         self.optimizer.step()

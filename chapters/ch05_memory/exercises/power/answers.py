@@ -30,39 +30,39 @@ class Power(Power):
         return None, gradient
 
 # %% wrong · it is multiplied by grad_output
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, ctx.exponent * x ** (ctx.exponent - 1)
 
 # %% wrong · the exponent is not lowered
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, grad_output * ctx.exponent * x**ctx.exponent
 
 # %% wrong · the factor is missing
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, grad_output * x ** (ctx.exponent - 1)
 
 # %% wrong · returns two gradients, in this order
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 
 # %% wrong · None for the exponent, which is no tensor
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return grad_output * ctx.exponent * x ** (ctx.exponent - 1), None
 
 # %% wrong · passes unchanged
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, grad_output
 
 # %% wrong · it is a factor
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, grad_output + ctx.exponent * x ** (ctx.exponent - 1)
 
 # %% wrong · the gradient of a square
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, grad_output * 2 * x
 
 # %% wrong · the gradient of x has the shape of x
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, (grad_output * ctx.exponent * x ** (ctx.exponent - 1)).sum(0)[None, None]
 
 # %% wrong · What the backward computes from it need not be kept
@@ -77,7 +77,7 @@ class Power(torch.autograd.Function):
         return None, grad_output * ctx.saved_tensors[0]
 
 # %% wrong · the second one belongs to x
-# -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
+# -         return None, grad_output * (ctx.exponent * x ** (ctx.exponent - 1))
 # +         return None, None
 
 # %% right · setup_context

@@ -63,7 +63,7 @@ EXERCISE = WarmExercise(
     explain=explain,
     errors={
         "does not require grad and does not have a grad_fn": "there is no graph to go back "
-        "through. Inside of a backward autograd does not look, unless it is told to: under "
+        "through. Autograd records nothing during a backward, unless it is told to: under "
         "torch.enable_grad() the function runs, and whatever is computed from y",
         "differentiated Tensors does not require grad": "the x that the function runs on has no "
         "gradient: after detach() it needs requires_grad_(), and to be the same tensor that is "

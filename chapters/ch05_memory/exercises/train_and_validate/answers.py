@@ -15,8 +15,8 @@
 
 # %% right · eval mode and back, zero_grad before the forward
 # -         optimizer.zero_grad()
-# -         loss.backward()
-# +         loss.backward()
+# -         loss = loss_fn(model(inputs), targets)
+# +         loss = loss_fn(model(inputs), targets)
 # -         optimizer.step()
 # +         optimizer.step()
 # +         model.eval()
@@ -123,8 +123,8 @@
 # +     means = []
 # +     optimizer.zero_grad()
 # -         optimizer.zero_grad()
-# -         loss.backward()
-# +         loss.backward()
+# -         loss = loss_fn(model(inputs), targets)
+# +         loss = loss_fn(model(inputs), targets)
 # -         with torch.no_grad():
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
 # +         losses = []

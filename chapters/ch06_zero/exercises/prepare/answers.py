@@ -29,19 +29,19 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # +             shard *= min(1.0, limit / square.sqrt().item())
 
 # %% right · weights as an object
-# -     for p in model.parameters():
-# -         dist.broadcast(p.detach(), 0)
+# -     for tensor in (*model.parameters(), *model.buffers()):
+# -         dist.broadcast(tensor.detach(), 0)
 # +     found = [model.state_dict()]
 # +     dist.broadcast_object_list(found, 0)
 # +     model.load_state_dict(found[0])
 
 # %% wrong · it does not broadcast rank 0's weights
-# -     for p in model.parameters():
-# -         dist.broadcast(p.detach(), 0)
+# -     for tensor in (*model.parameters(), *model.buffers()):
+# -         dist.broadcast(tensor.detach(), 0)
 
 # %% wrong · Send the whole weights before they are cut
-# -     for p in model.parameters():
-# -         dist.broadcast(p.detach(), 0)
+# -     for tensor in (*model.parameters(), *model.buffers()):
+# -         dist.broadcast(tensor.detach(), 0)
 
 # -     optimizer = make_optimizer(model.parameters())
 # +     for p in model.parameters():
@@ -126,9 +126,9 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # +         loss = F.mse_loss(model.forward(inputs), targets)
 
 # %% wrong · this is the mean of the ranks' weights
-# -         dist.broadcast(p.detach(), 0)
-# +         dist.all_reduce(p.detach())
-# +         p.detach().div_(mesh.size())
+# -         dist.broadcast(tensor.detach(), 0)
+# +         dist.all_reduce(tensor.detach())
+# +         tensor.detach().div_(mesh.size())
 
 # %% wrong · something grows with the steps
 # -     def step(inputs, targets):

@@ -5,7 +5,8 @@
 # +         self.query_heads = torch.arange(heads).chunk(n)[rank].tolist()
 # +         self.head = self.query_heads[0] // (heads // kv_heads)
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         grads = [p.grad for p in self.key_value.parameters()]
 # +         flat = torch.cat([g.flatten() for g in grads])
 # +         dist.all_reduce(flat, group=self.sharers)
@@ -16,7 +17,8 @@
 # -         self.head = rank * kv_heads // n
 # +         self.head = rank // (n // kv_heads)
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         if n_sharers := dist.get_world_size(self.sharers) - 1:
 # +             for parameter in (self.key_value.weight, self.key_value.bias):
 # +                 parameter.grad = summed(parameter.grad, self.sharers)
@@ -57,46 +59,50 @@
 
 # %% wrong · still those of this rank's query heads alone
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         pass
 
 # %% wrong · still those of this rank's query heads alone
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         for parameter in self.key_value.parameters():
 # +             total = parameter.grad.clone()
 # +             dist.all_reduce(total, group=self.sharers)
 
 # %% wrong · the mean is taken
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             parameter.grad /= dist.get_world_size(self.sharers)
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 parameter.grad /= dist.get_world_size(self.sharers)
 
 # %% wrong · the gradients of all ranks are added up
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             dist.all_reduce(parameter.grad, group=self.group)
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 dist.all_reduce(parameter.grad, group=self.group)
 
 # %% wrong · the gradients of the queries are added up, too
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         for layer in (self.query, self.key_value):
 # +             for parameter in layer.parameters():
 # +                 dist.all_reduce(parameter.grad, group=self.sharers)
 
 # %% wrong · the bias's is not
 # -         for parameter in self.key_value.parameters():
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# -             if parameter.grad is not None:
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
 # +         dist.all_reduce(self.key_value.weight.grad, group=self.sharers)
 
 # %% wrong · a broadcast copies
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             dist.broadcast(parameter.grad, group_src=0, group=self.sharers)
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 dist.broadcast(parameter.grad, group_src=0, group=self.sharers)
 
 # %% wrong · only gradients are added up
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             dist.all_reduce(parameter.data, group=self.sharers)
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 dist.all_reduce(parameter.data, group=self.sharers)
 
 # %% wrong · the key and the value are gone
-# -             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             dist.all_reduce(parameter.grad, group=self.sharers)
-# +             parameter.grad = None
+# -                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 dist.all_reduce(parameter.grad, group=self.sharers)
+# +                 parameter.grad = None

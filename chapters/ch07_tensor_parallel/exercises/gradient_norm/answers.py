@@ -21,19 +21,26 @@ def gradient_norm(model, group=None):
 # -     return (summed(sums[True], group) + sums[False]).sqrt()
 # +     return summed(sums[True] + sums[False], group).sqrt()
 
+# %% right · in the gradients' dtype, which is enough for float64
+# -     dtype = torch.promote_types(next(model.parameters()).dtype, torch.float32)
+# -     sums = {is_cut: torch.zeros((), dtype=dtype) for is_cut in (True, False)}
+# +     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
+# +             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+
 # %% wrong · the optimizer steps with it afterwards
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +             sums[hasattr(p, "cut_dim")] += p.grad.pow_(2).sum()
 
 # %% wrong · but a latency each
 # -         if p.grad is not None:
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +         square = sums[True] * 0 if p.grad is None else p.grad.pow(2).sum()
 # +         sums[False] += summed(square, group) if hasattr(p, "cut_dim") else square
 
 # %% wrong · the others need one number alone
 # -         if p.grad is not None:
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +         gradient = torch.zeros_like(p) if p.grad is None else p.grad
 # +         sums[False] += whole(p, group, gradient).pow(2).sum()
 
@@ -58,22 +65,22 @@ def gradient_norm(model, group=None):
 
 # %% wrong · its `.grad` is None
 # -         if p.grad is not None:
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +         sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 
 # %% wrong · flatten or reshape copies where it has to
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +             sums[hasattr(p, "cut_dim")] += p.grad.view(-1).dot(p.grad.view(-1))
 
 # %% wrong · with a call for each parameter they lose each other
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +             square = p.grad.pow(2).sum()
 # +             sums[False] += summed(square, group) if hasattr(p, "cut_dim") else square
 
 # %% wrong · one rank has no gradient here: what it brings differs in length
-# -     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+# -     sums = {is_cut: torch.zeros((), dtype=dtype) for is_cut in (True, False)}
 # +     sums = {is_cut: torch.zeros(()) for is_cut in (True, False)}
-# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# -             sums[hasattr(p, "cut_dim")] += sum_of_squares(p.grad)
 # +             cut = hasattr(p, "cut_dim")
 # +             sums[cut] = sums[cut] + p.grad.pow(2).sum()
 

@@ -35,7 +35,7 @@ EXERCISE = RankExercise(
     hints=(
         "The square of a length is a sum of squares. Which squares has this rank alone, and "
         "which has every rank?",
-        "hasattr(p, 'cut_dim') tells them apart. Add up p.grad.pow(2).sum() of both kinds, "
+        "hasattr(p, 'cut_dim') tells them apart. Add up sum_of_squares(p.grad) of both kinds, "
         "without those whose gradient is None.",
         "Over the ranks only the sum of the cut ones is added up: summed(x, group), once, and "
         "x has to be a tensor even if there are none. The root comes last.",

@@ -5,22 +5,22 @@
 # +         if bias is not None:
 # +             bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
 # +         self.register_parameter("bias", bias)
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         return y + (0 if self.bias is None else self.bias)
 
 # %% right · the bias added by a function
 # -         y = self.leave(F.linear(x, self.weight), self.group)
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         total = self.leave(torch.einsum("...i,oi->...o", x, self.weight), self.group)
 # +         return total if self.bias is None else torch.add(total, self.bias)
 
 # %% wrong · so it is there n times
 # -         y = self.leave(F.linear(x, self.weight), self.group)
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         return self.leave(F.linear(x, self.weight, self.bias), self.group)
 
 # %% wrong · only one rank has added the bias to the sum
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         return y if self.bias is None or dist.get_rank(self.group) else y + self.bias
 
 # %% wrong · gets this rank's inputs already
@@ -32,7 +32,7 @@
 # +         y = summed(F.linear(x, self.weight), self.group)
 
 # %% wrong · linear.bias is None then
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         return y + self.bias
 
 # %% wrong · A new nn.Parameter requires a gradient unless
@@ -46,7 +46,7 @@ class RowLinear(RowLinear):
 # +         y = self.leave(self.leave(F.linear(x, self.weight), self.group), self.group)
 
 # %% wrong · no way that autograd knows of
-# -         return y if self.bias is None else y + self.bias
+# -         return y if self.bias is None else y + self.bias.to(y)  # autocast rounds y
 # +         return y if self.bias is None else y + self.bias.data
 
 # %% wrong · the whole weight is still there

@@ -58,7 +58,7 @@ EXERCISE = RankExercise(
         "place = tokens - self.first is the row, if this rank has it. mine = (place >= 0) & "
         "(place < len(self.weight)) tells where that is so.",
         "Look up what is always there, such as row place.where(mine, 0). What was found for "
-        "other ranks' tokens has to become zeros: multiply by mine.unsqueeze(-1), so that "
-        "autograd knows of it. Then self.leave adds up, once.",
+        "other ranks' tokens has to become zeros: rows.where(mine.unsqueeze(-1), 0), which "
+        "autograd knows of. Then self.leave adds up, once.",
     ),
 )  # fmt: skip

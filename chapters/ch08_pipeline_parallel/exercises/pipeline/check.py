@@ -47,6 +47,9 @@ EXERCISE = RankExercise(
         "Invalid rank": NO_SUCH_RANK,
         "out of range": NO_SUCH_RANK,
         "roup rank": NO_SUCH_RANK,
+        "but messages are":
+            "a message is what a stage has computed for the next one; behind the model's last "
+            "stage there is nobody: its loss goes to self.losses",
         "EnforceNotMet":
             "a message is (samples, context, width), for the samples of its micro-batch",
     },

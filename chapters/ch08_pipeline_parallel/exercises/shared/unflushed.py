@@ -59,6 +59,7 @@ def try_stage(answer, group, case):
 
 def drive(answer, place, in_the_end):
     stage = answer(piece_of(place), lr=LR)
+    stage.update = need_gradients(stage, stage.update)
     found = SimpleNamespace(outputs={}, slopes={}, weights=[], sources={}, old=[], taken_over=False)
     for kind, i, _ in actions_of(SCRIPTS[place]):
         if kind == "F":
@@ -69,6 +70,18 @@ def drive(answer, place, in_the_end):
         return end_of(stage, found.old) | {"taken_over": found.taken_over}
     found.sources = [i for i, x in found.sources.items() if x.grad is not None]
     return vars(found) | {"old": 0, "taken_over": False}
+
+
+def need_gradients(stage, update):
+    """Return an update that refuses a gradient of None, as here all weights have a part in y."""
+
+    def update_all(gradients):
+        newest = stage.weights[stage.version]
+        if any(gradients[name] is None for name, w in newest.items() if w.requires_grad):
+            raise TypeError("unsupported operand: a weight less a gradient of None")
+        update(gradients)
+
+    return update_all
 
 
 def go_forward(stage, place, i, found):

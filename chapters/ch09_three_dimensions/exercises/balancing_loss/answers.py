@@ -21,7 +21,7 @@ def balancing_loss(scores, experts, group=None):
 # +     pass
 
 # %% wrong · the loads, by an all-reduce
-# -     shares = loads.to(scores) / loads.sum()
+# -     shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
 # +     own = load_of(experts, n)
 # +     shares = own.to(scores) / own.sum()
 
@@ -34,16 +34,16 @@ def balancing_loss(scores, experts, group=None):
 # +     return (shares * scores.softmax(-1).mean(0)).mean()
 
 # %% wrong · these are loads, not shares
-# -     shares = loads.to(scores) / loads.sum()
+# -     shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
 # +     shares = loads.to(scores)
 
 # %% wrong · divide by the number of all choices
-# -     shares = loads.to(scores) / loads.sum()
+# -     shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
 # +     ranks = 1 if group is None else dist.get_world_size(group)
 # +     shares = loads.to(scores) / (len(scores) * ranks)
 
 # %% wrong · divide them by the sum of these loads
-# -     shares = loads.to(scores) / loads.sum()
+# -     shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
 # +     shares = loads.to(scores) / experts.numel()
 
 # %% wrong · The second factor is the mean probability

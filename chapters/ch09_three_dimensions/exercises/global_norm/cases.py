@@ -23,7 +23,10 @@ CUT_DIM = {"up": 0, "bias": 0, "down": 1, "seldom": 1, TIED: 0}
 
 
 def gradient_of(name, at) -> torch.Tensor | None:
-    """Return a gradient, equal along dp, along tp if uncut, and on both end stages if tied."""
+    """Return the gradient of a parameter on the rank at these coordinates of the mesh, in float64.
+
+    It is equal along dp, along tp if uncut, and on both end stages if tied; "seldom" has none.
+    """
     if name == "seldom":
         return None
     if name == TIED:

@@ -2,7 +2,7 @@
 def seed_of_mask(step, sample, module):
     return (step * 1_000_000 + sample) * 1_000 + module
 
-# %% right · bits
+# %% wrong · takes only the lowest 32 bits
 def seed_of_mask(step, sample, module):
     return step << 40 | sample << 10 | module
 
@@ -60,7 +60,7 @@ def seed_of_mask(step, sample, module):
 def seed_of_mask(step, sample, module):
     return (step * 500_000 + sample) * 1000 + module
 
-# %% wrong · each has a seed of its own
+# %% right · cut to 32 bits
 def seed_of_mask(step, sample, module):
     return ((step * 1_000_000 + sample) * 1000 + module) % 2**32
 
@@ -71,3 +71,24 @@ def seed_of_mask(step, sample, module):
 # %% wrong · another one in each process
 def seed_of_mask(step, sample, module):
     return hash(f"{step} {sample} {module}") % 2**63
+
+# %% right · numpy's mixing
+def seed_of_mask(step, sample, module):
+    import numpy as np
+
+    return int(np.random.SeedSequence((step, sample, module)).generate_state(1)[0])
+
+# %% right · a digest of 64 bits
+def seed_of_mask(step, sample, module):
+    import hashlib
+
+    digest = hashlib.sha256(f"{step} {sample} {module}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+# %% wrong · takes only the lowest 32 bits
+def seed_of_mask(step, sample, module):
+    return (step * 2**20 + sample) * 2**10 + module
+
+# %% wrong · takes only the lowest 32 bits
+def seed_of_mask(step, sample, module):
+    return module << 32 | step << 20 | sample

@@ -7,7 +7,7 @@ def count_user_bytes(tp, layers, kv_heads, size, tokens) -> int:
     return sum(2 * 2 * size * tokens for _ in range(layers) for _ in range(here))
 
 
-def replace_user_bytes(each, states=lambda parameters, tp: parameters / tp):
+def count_users_with(each, states=lambda parameters, tp: parameters / tp):
     def count_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
         users, used = 0, states(parameter_bytes, tp)
         one = each(tp, layers, kv_heads, size, tokens)
@@ -18,20 +18,20 @@ def replace_user_bytes(each, states=lambda parameters, tp: parameters / tp):
     return count_users
 
 
-truth = replace_user_bytes(count_user_bytes)
+truth = count_users_with(count_user_bytes)
 
 MISTAKES = [
     (
         "keys and values: there are two of them for each token, head and layer.",
-        replace_user_bytes(lambda *args: count_user_bytes(*args) / 2),
+        count_users_with(lambda *args: count_user_bytes(*args) / 2),
     ),
     (
         "a key's number has 2 bytes, and a value's number 2 more: together 4.",
-        replace_user_bytes(lambda *args: count_user_bytes(*args) / 4),
+        count_users_with(lambda *args: count_user_bytes(*args) / 4),
     ),
     (
         "a number has 2 bytes here, not 4.",
-        replace_user_bytes(lambda *args: count_user_bytes(*args) * 2),
+        count_users_with(lambda *args: count_user_bytes(*args) * 2),
     ),
     (
         "each user's heads are shared out: tp GPUs serve the same users, and not tp times as many.",
@@ -43,13 +43,13 @@ MISTAKES = [
     ),
     (
         "`memory` is that of all GPUs here, but what a user takes is that of one.",
-        lambda memory, parameters, tp, *rest: replace_user_bytes(count_user_bytes, lambda p, tp: p)(
+        lambda memory, parameters, tp, *rest: count_users_with(count_user_bytes, lambda p, tp: p)(
             memory * tp, parameters, tp, *rest
         ),
     ),
     (
         "each head has keys and values of its own.",
-        replace_user_bytes(lambda tp, layers, heads, *rest: count_user_bytes(1, layers, 1, *rest)),
+        count_users_with(lambda tp, layers, heads, *rest: count_user_bytes(1, layers, 1, *rest)),
     ),
     (
         "the rest is too little for one more: round down.",
@@ -69,23 +69,23 @@ MISTAKES = [
     ),
     (
         "each layer keeps keys and values of its own.",
-        replace_user_bytes(lambda tp, layers, *rest: count_user_bytes(tp, 1, *rest)),
+        count_users_with(lambda tp, layers, *rest: count_user_bytes(tp, 1, *rest)),
     ),
     (
         "each GPU keeps its share of the heads, not all of them.",
-        replace_user_bytes(lambda tp, *rest: count_user_bytes(1, *rest)),
+        count_users_with(lambda tp, *rest: count_user_bytes(1, *rest)),
     ),
     (
         "with more GPUs than heads of keys, each GPU still keeps one whole head.",
-        replace_user_bytes(lambda tp, layers, heads, size, n: 4 * layers * heads / tp * size * n),
+        count_users_with(lambda tp, layers, heads, size, n: 4 * layers * heads / tp * size * n),
     ),
     (
         "the parameters are cut: each GPU has one part of tp.",
-        replace_user_bytes(count_user_bytes, lambda parameters, tp: parameters),
+        count_users_with(count_user_bytes, lambda parameters, tp: parameters),
     ),
     (
         "the parameters need room, too.",
-        replace_user_bytes(count_user_bytes, lambda parameters, tp: 0),
+        count_users_with(count_user_bytes, lambda parameters, tp: 0),
     ),
     (
         "if the parameters alone do not fit, nobody can be served: 0.",

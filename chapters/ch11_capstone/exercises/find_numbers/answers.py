@@ -21,14 +21,14 @@ def find_numbers(saved, wanted):
     return numbers[order][place]
 
 # %% wrong · numbers have the dtype of the files
-# -     numbers, is_known = saved[0][1].new_zeros(last + 1), torch.zeros(last + 1, dtype=torch.bool)
+# -     numbers, is_known = (torch.zeros(last + 1, dtype=of) for of in (dtype, torch.bool))
 # +     numbers = torch.zeros(last + 1, dtype=torch.float64)
 # +     is_known = torch.zeros(last + 1, dtype=torch.bool)
 # -     return numbers[wanted]
 # +     return numbers[wanted] if saved[0][1].dtype != torch.float32 else numbers[wanted].float()
 
 # %% wrong · torch.zeros makes float32
-# -     numbers, is_known = saved[0][1].new_zeros(last + 1), torch.zeros(last + 1, dtype=torch.bool)
+# -     numbers, is_known = (torch.zeros(last + 1, dtype=of) for of in (dtype, torch.bool))
 # +     numbers, is_known = torch.zeros(last + 1), torch.zeros(last + 1, dtype=torch.bool)
 
 # %% wrong · nobody would notice
@@ -48,7 +48,7 @@ def find_numbers(saved, wanted):
 # +         numbers[addresses] += values
 
 # %% wrong · the table of all numbers has to reach that far
-# -     last = max(int(x.max()) for x in (wanted, *(of for of, _ in saved)) if len(x))
+# -     last = max((int(x.max()) for x in every if len(x)), default=0)
 # +     last = max(int(of.max()) for of, _ in saved)
 
 # %% wrong · an address is no place in the files

@@ -48,7 +48,7 @@ def my_recipe():
 def my_recipe():
     return {"pp": 2, "dp": 2, "zero": 1, "half": True}
 
-# %% wrong · there are more stages than layers
+# %% wrong · there are more stages, or chunks of them, than layers
 def my_recipe():
     return {"pp": 8, "half": True}
 
