@@ -5,15 +5,16 @@ torchrun --nproc-per-node 2 labs/narrow_training.py
 """
 
 import math
+from statistics import fmean
 
 import torch
 import torch.distributed as dist
-from language_model import Block, Transformer, draw_batch, mean_loss, standard_library
+from language_model import Transformer, draw_batch, mean_loss, standard_library
 from narrow_formats import BLOCK, E4M3, FORMATS, MXFP8, Format
 from torch import Tensor, nn
 
 WIDTH, LAYERS, SAMPLES = 32, 1, 8
-FIRST_RATE, SEED_OF_TUNING = 4e-3, 100
+FIRST_RATE, SEED_OF_TUNING = 8e-3, 100
 LAST = 20  # the last steps of a training run, whose losses are averaged
 CLEAR = 0.01  # a difference of losses that counts
 
@@ -52,18 +53,17 @@ class NarrowLinear(nn.Module):
         self.weight, self.bias, self.form = linear.weight, linear.bias, form
 
     def forward(self, x):
-        y = NarrowProduct.apply(x.flatten(0, -2), self.weight, self.form).unflatten(0, x.shape[:-1])
+        rows = x.reshape(-1, x.shape[-1])
+        y = NarrowProduct.apply(rows, self.weight, self.form).view(*x.shape[:-1], -1)
         return y if self.bias is None else y + self.bias
 
 
 def narrow_blocks(model, form: Format) -> None:
     """Give a transformer's blocks narrow linear layers; the last layer and all else stay."""
-    for block in model.modules():
-        if isinstance(block, Block):
-            for parent in block.modules():
-                for name, child in list(parent.named_children()):
-                    if isinstance(child, nn.Linear):
-                        setattr(parent, name, NarrowLinear(child, form))
+    for parent in list(model.blocks.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, nn.Linear):
+                setattr(parent, name, NarrowLinear(child, form))
 
 
 def compare_with_torch(x, weight, share) -> float | str:
@@ -116,7 +116,7 @@ def train(name, text, steps, rate, seed) -> float:
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    mean = sum(losses[-LAST:]) / LAST
+    mean = fmean(losses[-LAST:])
     return mean if math.isfinite(mean) else math.inf
 
 
@@ -164,8 +164,9 @@ def loss_rows(trained, baseline="bfloat16") -> list[list[str]]:
     rows, base = [], trained[baseline]["losses"]
     for name, found in trained.items():
         gaps = [loss - least for loss, least in zip(found["losses"], base)]
-        told = [f"({loss:.3f})" for loss in base] if name == baseline else [f"{x:+.3f}" for x in gaps]  # noqa: E501
-        word = "–" if name == baseline else describe_gaps(gaps)
+        told, word = [f"{gap:+.3f}" for gap in gaps], describe_gaps(gaps)
+        if name == baseline:
+            told, word = [f"({loss:.3f})" for loss in base], "–"
         rows.append([name, f"{best_rate(found['tried']):g}", "  ".join(told), word])
     return rows
 

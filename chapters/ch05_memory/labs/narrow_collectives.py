@@ -80,13 +80,13 @@ def gather_blocks(shard, group=None) -> Tensor:
 WAYS_TO_GATHER = {"bfloat16": gather_in_bfloat16, "MXFP8": gather_blocks}
 
 
-def measure_gathers(rows=4_096, length=256) -> dict[str, float]:
-    """Gather a weight of this shape in each way; return how far each is off, as shares."""
+def measure_gathers(rows=1_024, length=256) -> dict[str, float]:
+    """Gather a weight, so many rows of each rank; return how far each way is off, as a share."""
     from pedagogy_lib import measure
 
     torch.manual_seed(0)
-    whole, found = torch.randn(rows, length), {}
-    shard = whole.chunk(dist.get_world_size())[dist.get_rank()]
+    whole, found = torch.randn(rows * dist.get_world_size(), length), {}
+    shard = whole.split(rows)[dist.get_rank()]
     for name, gather in WAYS_TO_GATHER.items():
         with measure(name):
             got = gather(shard)

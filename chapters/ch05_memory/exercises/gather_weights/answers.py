@@ -30,6 +30,7 @@ def gather_weights(shard, group=None):
 
 # %% wrong · each shard has a scale of its own here
 # -     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+# +     # the shard's own
 # -     return torch.cat(parts).float() * scale
 # +     scales = [torch.empty_like(scale) for _ in parts]
 # +     dist.all_gather(scales, scale, group=group)
@@ -50,9 +51,11 @@ def gather_weights(shard, group=None):
 
 # %% wrong · agree on the scale before you divide
 # -     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-# -     return torch.cat(parts).float() * scale
+# -     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     scale = (largest / 448).clamp(min=1e-30)
 # +     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
-# +     return torch.cat(parts).float() * largest / 448
+# -     return torch.cat(parts).float() * scale
+# +     return torch.cat(parts).float() * (largest / 448)
 
 # %% wrong · multiply them by the scale
 # -     return torch.cat(parts).float() * scale

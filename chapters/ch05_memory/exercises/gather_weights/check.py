@@ -6,6 +6,7 @@ rounding is the cast.
 
 from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.collective_exercise import LARGE
+from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import KINDS, try_gather
 from .truth import NOT_A_NUMBER, mistakes, right, why_bytes
@@ -31,7 +32,7 @@ EXERCISE = RankExercise(
         Holds("nans", lambda count: count == 0, "{} numbers have become nan", NOT_A_NUMBER),
         Equals("whole", right, mistakes, "what is returned",
                otherwise="all ranks need one scale: the largest magnitude of the whole weight, "
-               "divided by 448"),
+               "divided by 448", same=close_in_float32),
         Sends(lambda trial, place: trial.case.args == (BYTES,) and (trial.n - 1) * LARGE,
               "a byte per number, to every other rank, is", why_bytes),
     ],

@@ -60,8 +60,8 @@ EACH = (
     "process, which has one scale for the whole weight"
 )
 GLOBAL_AFTERWARDS = (
-    "the shards are divided by the scales of their ranks, and multiplied by the common one: agree on "
-    "the scale before you divide"
+    "the shards are divided by the scales of their ranks, and multiplied by the common one: agree "
+    "on the scale before you divide"
 )
 GLOBAL_BEFORE = (
     "the shards are divided by the common scale, and multiplied by this rank's own: both need the "

@@ -131,7 +131,7 @@ class MXFP8(MXFP8):
 # -         return join_rows(blocks * scales.float().unsqueeze(-1), elements.shape)
 # +         return join_rows(blocks * scales.unsqueeze(-1), elements.shape)
 
-# %% wrong · what comes back is float32
+# %% wrong · what comes back is a tensor in float32
 # -         return join_rows(blocks * scales.float().unsqueeze(-1), elements.shape)
 # +         return join_rows(blocks * scales.float().unsqueeze(-1), elements.shape).bfloat16()
 

@@ -4,8 +4,6 @@ A power of two divides exactly, so the only rounding is the cast to E4M3. The tr
 of the numbers of E4M3, and tries one power of two after another.
 """
 
-import torch
-
 from coursekit.kit import Equals, Holds, never
 from coursekit.kit.results import NO_RETURN
 from coursekit.kit.single_rank import Alone, WarmExercise, run_alone
@@ -33,12 +31,6 @@ def right_powers(trial, place):
     return got.where(is_free, right["powers"])
 
 
-def right_elements(trial, place):
-    """Return the right elements; those of a block whose scale is nan may be anything."""
-    right, got = compute_right_and_wrong(*trial.case.args), trial[place].elements
-    return right["elements"].where(right["is_number"].bool(), got)
-
-
 EXERCISE = WarmExercise(
     "MXFP8",
     lab="narrow_formats",
@@ -52,13 +44,11 @@ EXERCISE = WarmExercise(
         Equals("powers", right_powers, get_right("wrong powers"),
                "the exponents of the scales (128 stands for nan)",
                otherwise=lambda trial: HIDDEN if "inf" in str(trial.case) else ""),
-        Equals("elements", right_elements, get_right("wrong elements")),
-        Holds("is_tensor", lambda is_tensor: is_tensor, "dequantize returned no tensor",
-              lambda trial, place: NO_RETURN if trial[place].back == "None" else
-              "dequantize returns a tensor"),
-        Holds("back", lambda back: back.dtype == torch.float32,
-              lambda back: f"dequantize gives {str(back.dtype).removeprefix('torch.')}",
-              "what comes back is float32, whatever x was"),
+        Equals("elements", get_right("elements"), get_right("wrong elements")),
+        Holds("kind", lambda kind: kind == "torch.float32",
+              lambda kind: f"dequantize returns {kind.removeprefix('torch.')}",
+              lambda trial, place: NO_RETURN if trial[place].kind == "None" else
+              "what comes back is a tensor in float32, whatever x was"),
         Equals("back", get_right("back"), get_right("wrong back"), "what dequantize gives"),
         Equals("is_number", get_right("is_number"), called="where numbers come back",
                otherwise="a block with an inf or a nan comes back as nan, all of it, and no other "

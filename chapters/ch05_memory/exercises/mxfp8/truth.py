@@ -51,7 +51,7 @@ def quantize_by_search(x, block):
         0.0 if power == NO_SCALE else nearest(number / 2.0**power)
         for number, power in zip(x.double().flatten().tolist(), each)
     ]
-    return powers.int(), torch.tensor(elements).view(x.shape)
+    return powers.int(), torch.tensor(elements, dtype=torch.float64).view(x.shape)
 
 
 def smallest_power(magnitude) -> int:
@@ -61,7 +61,7 @@ def smallest_power(magnitude) -> int:
 
 
 def nearest(number) -> float:
-    """Return the nearest number of E4M3; of two that are equally near, the one with an even code."""
+    """Return the nearest number of E4M3; of two equally near ones, that with an even code."""
     above = min(bisect.bisect_left(NUMBERS, abs(number)), len(NUMBERS) - 1)
     codes = [above, max(above - 1, 0)]
     code = min(codes, key=lambda one: (abs(NUMBERS[one] - abs(number)), one % 2))
@@ -69,8 +69,8 @@ def nearest(number) -> float:
 
 
 def multiply(elements, scales, block) -> torch.Tensor:
-    each = scales.float().repeat_interleave(block, -1)[..., : elements.shape[-1]]
-    return elements.float() * each
+    each = scales.double().repeat_interleave(block, -1)[..., : elements.shape[-1]]
+    return elements.double() * each
 
 
 # ---- Known mistakes ---
@@ -91,8 +91,8 @@ SIGNED = (
 )
 INVERSE = "these are the inverses of the scales: a scale times an element gives a number of x back"
 TO_ONE = (
-    "the largest magnitude of a block becomes at most 1 here. E4M3 has numbers up to 448: use them, "
-    "or small numbers become 0 that need not"
+    "the largest magnitude of a block becomes at most 1 here. E4M3 has numbers up to 448: use "
+    "them, or small numbers become 0 that need not"
 )
 TO_240 = "the largest magnitude becomes at most 240 here; E4M3 has numbers up to 448"
 TO_57344 = "57,344 is the largest number of E5M2; E4M3 ends at 448"
@@ -157,7 +157,7 @@ def wrong_elements(x, block, powers):
              CUT: (values / scale, towards_zero)}  # fmt: skip
     is_number = powers.max() != NO_SCALE
     return {
-        why: torch.tensor([of(number) for number in source.flatten().tolist()]).view(x.shape)
+        why: torch.tensor([of(y) for y in source.flatten().tolist()]).double().view(x.shape)
         for why, (source, of) in found.items()
         if is_number
     }
@@ -169,10 +169,10 @@ def towards_zero(number) -> float:
 
 
 def wrong_back(x, elements, scales, block):
-    turns = scales.float().flatten().repeat(elements.numel())[: elements.numel()]
+    turns = scales.double().flatten().repeat(elements.numel())[: elements.numel()]
     return {
-        UNSCALED: elements.float(),
-        DIVIDED: elements.float() / (multiply(torch.ones_like(elements), scales, block)),
-        TURNS: elements.float() * turns.view(elements.shape),
-        KEPT: x.float(),
+        UNSCALED: elements.double(),
+        DIVIDED: elements.double() / (multiply(torch.ones_like(elements), scales, block)),
+        TURNS: elements.double() * turns.view(elements.shape),
+        KEPT: x.double(),
     }
