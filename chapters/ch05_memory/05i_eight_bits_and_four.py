@@ -7,16 +7,14 @@
 # count the bytes of weights and gradients that ranks exchange in 8 bits.
 
 # %% [markdown]
-# ![Error of a sum of gradients over the number of ranks, on logarithmic axes. A ring that rounds
-# each partial sum to 8 bits gets worse with every doubling of the ranks. An exchange in 8 bits that
-# is summed in float32 gets better, as does one in bfloat16
-# ](../assets/covers/05i_eight_bits_and_four.png)
+# ![Error of a sum of gradients over the number of ranks. A ring that rounds each partial sum to 8
+# bits gets worse with more ranks. An exchange in 8 bits that is summed in float32 gets better, as
+# does one in bfloat16](../assets/covers/05i_eight_bits_and_four.png)
 #
 # *Measured in section 4: the gradients of 2 to 16 real ranks, summed in three ways.*
 #
 # **After this part you can** say what FP8, MXFP8 and NVFP4 are, cast a tensor with a scale per
-# block, name the products that stay in 16 bits, and send weights and gradients in 8 bits without
-# spoiling them.
+# block, name the products that stay in 16 bits, and send weights and gradients in 8 bits.
 #
 # {{takes}}
 
@@ -280,8 +278,8 @@ share.compare(theory=100 * (1 + 1 / 32) / 2, measured=100 * sent["MXFP8"] / sent
 # `shard` does not change. A byte per number may travel, and a few bytes for the scale.
 #
 # For example, rank 0 has [448, 14] and rank 1 has [7, 1]: the scale is 1, all four numbers exist in
-# E4M3, and both ranks return [448, 14, 7, 1]. The second cell shows what they return instead. If
-# rank 1 had [0, 0], it would be nan. Find two bugs.
+# E4M3, and both ranks return [448, 14, 7, 1]. The second cell shows what they return instead.
+# Besides, a shard of zeros becomes nan. Find two bugs.
 
 # %%
 def gather_weights(shard, group=None):
@@ -387,8 +385,8 @@ for way in wire.WAYS_TO_SUM:
 # * A **scale** per tensor, row or block makes numbers fit. **MXFP8** and **MXFP4** have a power of
 #   two per 32 numbers, **NVFP4** an E4M3 per 16. Four bits need blocks; eight bits need a scale.
 # * Only the products of linear layers are narrow. Model states stay as large as they are.
-# * Send bytes as they are, and **sum in float32**: partial sums in 8 bits get worse with every rank.
-#   One scale per tensor has to be agreed on by all ranks.
+# * Send bytes as they are, and **sum in float32**: partial sums in 8 bits get worse with every
+#   rank. If a tensor has one scale, all ranks have to agree on it.
 #
 # **Your exercises**: {{gather_weights}} is in a cell above, and {{mxfp8}} in
 # [labs/narrow_formats.py](../labs/narrow_formats.py).
