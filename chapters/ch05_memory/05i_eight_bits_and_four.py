@@ -90,9 +90,10 @@ for name in ("E4M3", "E5M2"):
     print(f"PyTorch {torch.__version__}, {name}: {x.to(formats[name]).float().tolist()}")
 
 # %% [markdown]
-# PyTorch 2.13 makes 448 of everything larger, even of infinity, while earlier versions made nan of
-# it ([the change](https://github.com/pytorch/pytorch/pull/178817)). The first hides an overflow
-# from a loss scaler (05b), and the second destroys the tensor. Cast nothing that does not fit.
+# In E4M3, PyTorch 2.13 makes 448 of everything larger, even of infinity. Versions before [this
+# change](https://github.com/pytorch/pytorch/pull/178817) made nan of it. The first hides an
+# overflow from a loss scaler (05b), and the second destroys the tensor. Cast nothing that does not
+# fit.
 
 # %% [markdown]
 # ## 2 · Scales
@@ -136,7 +137,8 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
 # Write `quantize` and `dequantize` of the class `MXFP8` in
 # [labs/narrow_formats.py](../labs/narrow_formats.py). `self.block` is the number of numbers in a
 # block, 32 by default.
-#
+
+# %% [markdown]
 # `quantize(x)` gets a tensor in float32 or bfloat16 with at least one dimension, not empty, and
 # leaves it as it is. Blocks lie along the last dimension, and the last block of a row may be
 # shorter. It returns `elements, scales`:
@@ -192,7 +194,7 @@ Table(["numbers", "output", "gradient of the input", "gradient of the weight"],
 # in 16 or 32 bits, and so do master weights, gradients of weights and Adam's means. Model states
 # therefore do not shrink.
 #
-# A CPU has no such instructions, so our products are **emulated**: both inputs are cast to the
+# Most CPUs have no such instructions, so our products are **emulated**: both inputs are cast to the
 # format and back, and then multiplied in float32. Real ones round the same inputs. Where PyTorch
 # has the real product on a CPU, the lab compares the two:
 
@@ -274,7 +276,8 @@ share.compare(theory=100 * (1 + 1 / 32) / 2, measured=100 * sent["MXFP8"] / sent
 # float32, the shards one after another along dimension 0, as one process would cast it: with one
 # scale, the largest magnitude of the *whole* weight divided by 448 (any other number if the weight
 # is all zeros). All numbers are divided by it, rounded to E4M3, and multiplied by it.
-#
+
+# %% [markdown]
 # `shard` does not change. A byte per number may travel, and a few bytes for the scale.
 #
 # For example, rank 0 has [448, 14] and rank 1 has [7, 1]: the scale is 1, all four numbers exist in
@@ -351,11 +354,12 @@ for way in wire.WAYS_TO_SUM:
 # * [Mishra et al. 2025](https://arxiv.org/abs/2506.08027) trained 8 billion parameters in MXFP8 on
 #   15 trillion tokens. They round scales up, as you do, because rounding them down, as the OCP
 #   specification suggests, could let training diverge.
-# * [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3) multiplied in E4M3, with a scale per 128
-#   activations of a token and per 128 × 128 weights. Embeddings, the last layer, norms and attention
-#   stayed in 16 or 32 bits, masters and gradients in float32, and Adam's means in bfloat16.
 
 # %% [markdown]
+# * [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3) multiplied in E4M3, with a scale per 128
+#   activations of a token and per 128 × 128 weights. Embeddings, the last layer, norms and
+#   attention stayed in 16 or 32 bits, masters and gradients in float32, and Adam's means in
+#   bfloat16.
 # * [NVIDIA 2025](https://arxiv.org/abs/2509.25149) trained 12 billion parameters in NVFP4 on 10
 #   trillion tokens, with gradients rounded stochastically (05c), a random rotation against outliers
 #   (Hadamard transforms) and some layers in more bits. Our NVFP4 had none of these.
@@ -364,6 +368,8 @@ for way in wire.WAYS_TO_SUM:
 #   in more bits. With FSDP2, weights may be gathered in FP8, and the amax of all weights is reduced
 #   in one all-reduce
 #   ([torchtitan](https://github.com/pytorch/torchtitan/blob/06fe2901ed7b4641bf008463bd883360ee927eba/docs/float8.md)).
+
+# %% [markdown]
 # * NCCL has [E4M3 and E5M2](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/nccl4py/types.html)
 #   among its types, from Hopper on.
 #
@@ -380,8 +386,8 @@ for way in wire.WAYS_TO_SUM:
 # %% [markdown]
 # ## What you have learnt
 #
-# * **E4M3** has 253 numbers from −448 to 448, and **E5M2** has more range and half the digits. What
-#   does not fit is lost, with or without a sign of it.
+# * **E4M3** has 253 numbers from −448 to 448, and **E5M2** has more range and fewer digits. What
+#   does not fit is lost, and not every version of PyTorch shows it.
 # * A **scale** per tensor, row or block makes numbers fit. **MXFP8** and **MXFP4** have a power of
 #   two per 32 numbers, **NVFP4** an E4M3 per 16. Four bits need blocks; eight bits need a scale.
 # * Only the products of linear layers are narrow. Model states stay as large as they are.
