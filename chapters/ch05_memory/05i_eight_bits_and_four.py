@@ -125,7 +125,7 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
 
 # %% [markdown]
 # Each number of E4M3 has an exponent of its own, so a single scale is enough until an outlier is
-# 10,000 times as large as the rest. With 4 bits, an outlier of 100 makes 0 of more than half of the
+# 10,000 times as large as the rest. With 4 bits, an outlier of 20 makes 0 of more than half of the
 # numbers. Scales per row or per block confine the damage to the row or the block.
 #
 # NVFP4 has a limit, too. Its block scales are E4M3, so they reach from 448 down to 0.002. Where the
@@ -386,8 +386,7 @@ for way in wire.WAYS_TO_SUM:
 # %% [markdown]
 # ## What you have learnt
 #
-# * **E4M3** has 253 numbers from −448 to 448, and **E5M2** has more range and fewer digits. What
-#   does not fit is lost, and not every version of PyTorch shows it.
+# * **E4M3** has 253 numbers from −448 to 448, and **E5M2** has more range and fewer digits.
 # * A **scale** per tensor, row or block makes numbers fit. **MXFP8** and **MXFP4** have a power of
 #   two per 32 numbers, **NVFP4** an E4M3 per 16. Four bits need blocks; eight bits need a scale.
 # * Only the products of linear layers are narrow. Model states stay as large as they are.

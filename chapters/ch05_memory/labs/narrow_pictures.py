@@ -8,6 +8,7 @@ from pedagogy_lib.pictures.style import COLORS, INK, Picture, new_figure, use_co
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "E5M2": torch.float8_e5m2,
           "E4M3": torch.float8_e4m3fn}  # fmt: skip
+FINENESS = 40  # places for a line between neighbouring powers of two
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -22,6 +23,7 @@ def plot_numbers(lowest=-27, highest=20, title="") -> Picture:
     for place, (name, numbers) in enumerate(rows.items()):
         powers = numbers[numbers > 0].log2()
         shown = powers[(powers >= lowest) & (powers <= highest)]
+        shown = (FINENESS * shown).round().unique() / FINENESS  # what is closer shows as one
         axes.vlines(shown, place - 0.36, place + 0.36, color=COLORS["parameters"], linewidth=0.5)
         told.append(f"{name} from {2 ** powers[0].item():.2g} to {2 ** powers[-1].item():.2g}")
     axes.axvline(0, color=INK, linewidth=0.8, linestyle=":")

@@ -93,6 +93,12 @@ def test_four_bits_need_small_blocks_and_eight_bits_a_scale():
     assert all(small < one for small, one in pairs)
 
 
+def test_the_picture_has_a_line_for_each_number():
+    picture = load_solved_lab("narrow_pictures").plot_numbers()
+    lines = [len(rows.get_segments()) for rows in picture.figure.axes[0].collections]
+    assert lines[2:] == [123, 126, 7], "E5M2, E4M3 and E2M1: half of their numbers but 0"
+
+
 # ---- Products and training ----------------------------------------------------------------------
 
 
