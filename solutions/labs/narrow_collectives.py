@@ -1,7 +1,7 @@
 # Built from chapters/ch05_memory/labs/narrow_collectives.py by `make build`.
 """Weights gathered and gradients summed with 8 bits per number on the wire.
 
-torchrun --nproc-per-node 4 labs/narrow_collectives.py
+python labs/narrow_collectives.py
 """
 
 import torch
@@ -177,17 +177,16 @@ def count_up(ones, numbers=E4M3) -> float:
 
 
 def main():
+    from pedagogy_lib import launch
     from pedagogy_lib.unwritten import misses_something
 
     if misses_something(__file__):
         return
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    gathered, summed = measure_gathers(), measure_sums(standard_library(50_000))
-    if dist.get_rank() == 0:
-        for name, off in (gathered | summed).items():
-            print(f"{name}: off by {off:.2%}")
-    dist.destroy_process_group()
+    text = standard_library(50_000)
+    for work, args in ((measure_gathers, ()), (measure_sums, (text,))):
+        run = launch(work, *args, world_size=4, device="cpu")
+        for name, off in run.values[0].items():
+            print(f"{name}: off by {off:.2%}, {run[name].sent_bytes[0]:,} bytes sent")
 
 
 if __name__ == "__main__":

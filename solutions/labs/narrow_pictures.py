@@ -9,7 +9,7 @@ from pedagogy_lib.pictures.style import COLORS, INK, Picture, new_figure, use_co
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "E5M2": torch.float8_e5m2,
           "E4M3": torch.float8_e4m3fn}  # fmt: skip
-FINENESS = 40  # places for a line between neighbouring powers of two
+FINENESS = 100  # places for a line between neighbouring powers of two
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
