@@ -468,6 +468,7 @@ problems = examine()
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
 # | [04f · Copies in memory, and rare meetings][04f] | What dies with the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
+# | [04h · Preempted, and resumed in mid-epoch][04h] | What has to happen before the kill? |
 #
 # </details>
 #
@@ -503,6 +504,7 @@ problems = examine()
 # [04e]: 04e_keep_training.ipynb
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
+# [04h]: 04h_told_to_stop.ipynb
 
 # %% [markdown]
 # <details><summary><b>The map, chapters 05 to 11</b> (click)</summary>

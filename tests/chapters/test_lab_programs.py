@@ -98,6 +98,12 @@ SAID = {
     "tensor_zero_alone": ["ZeRO stage 3 with sequence, clipped", ": equals one process"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
+    "told_to_stop": ["steps in each life: 8 20"],
+    "passing_signals": [
+        "SIGTERM - the ranks hear [['SIGTERM'], ['SIGTERM']]",
+        "SIGUSR1 - the ranks hear [[], []] - left without an agent: 2",
+    ],
+    "resumable_data": ["72 samples in two lives; each once: True"],
     "threads_and_processes": ["python_work: ", "torch_work: "],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
@@ -221,6 +227,7 @@ ALONE = [
     "messages_that_cross",
     "slices_measured",
     "zero_bubbles",
+    "passing_signals",  # starts torchrun itself
 ]
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
