@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # ![Three rows of coloured time: steps that count, steps lost, saving, starting, and waiting in the
-# queue; the job that saves when it is told spends most of its time on steps that
+# queue; the job that saves on a notice spends most of its time on steps that
 # count](../assets/covers/04h_told_to_stop.png)
 #
 # *Measured in section 5: the same job in three settings, preempted again and again.*
@@ -59,8 +59,8 @@ os.environ["TMPDIR"] = str(folder)  # for what workers leave behind when they ar
 # %% [markdown]
 # ## 1 · The notice is a signal
 #
-# A process that knows of its end can save what it has computed since its last checkpoint. Who sends
-# the notice, and how long before the kill?
+# A process that learns of its end in time can save what it has computed since its last checkpoint.
+# Who sends the notice, and how long before the kill?
 #
 # | who | what is sent | until SIGKILL |
 # |---|---|---|
@@ -70,15 +70,14 @@ os.environ["TMPDIR"] = str(folder)  # for what workers leave behind when they ar
 # | Kubernetes | SIGTERM to the main process | 30 s, unless the pod's grace period is set |
 # | Amazon EC2, spot | no signal: a text that one has to ask for | 120 s |
 #
-# (From [sbatch](https://slurm.schedmd.com/sbatch.html),
+# This is documented, and was not measured here, in [sbatch](https://slurm.schedmd.com/sbatch.html),
 # [slurm.conf](https://slurm.schedmd.com/slurm.conf.html), [SLURM on
 # preemption](https://slurm.schedmd.com/preempt.html),
 # [Kubernetes](https://kubernetes.io/docs/concepts/workloads/pods/pod-termination/),
 # [EC2](https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html).
-# None of this was measured here.)
 
 # %% [markdown]
-# Between the scheduler and the ranks is torchrun, whose agent is a process of its own. In the next
+# Between the scheduler and the ranks is torchrun, whose agent is a separate process. In the next
 # cell the agent gets SIGTERM, then SIGUSR1, while two ranks write down every signal that they
 # receive. They do not leave by themselves. How many of the two ranks hear of SIGUSR1?
 
@@ -107,7 +106,7 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 # SIGUSR1 ends a process that does not handle it. The agent therefore dies, while its ranks hear
 # nothing and go on without an agent: on a cluster they would hold their GPUs until the job is
 # killed. That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
-# [04d](04d_restart.ipynb) catches SIGUSR1 in the script, and sends SIGTERM to the agents.
+# [04d](04d_restart.ipynb) catches SIGUSR1 in the script and sends SIGTERM to the agents.
 
 # %% [markdown]
 # ## 2 · One step for all ranks
@@ -115,7 +114,7 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 # The signal does not reach all ranks at the same time, and if one machine is taken away, it reaches
 # only the ranks on that machine. Saving is a collective: `save` of part
 # [04](04_failure_and_recovery.ipynb) waits until all ranks have written their files. What happens
-# if a rank saves as soon as it hears? Below, rank 1 is told in step 7.
+# if a rank saves as soon as the signal arrives? Below, rank 1 gets it in step 7.
 
 # %% tags=["nbval-ignore-output"]
 def save_at_once(stopping, place, data, told_at):
@@ -156,7 +155,7 @@ check("{{reduce_with_notice}}")
 
 # %% [markdown]
 # The lab's `train` calls it in each step. When it returns `True`, all ranks save after this step
-# and leave. Again rank 1 alone is told, after 7 steps:
+# and leave. Again rank 1 alone gets the signal, after 7 steps:
 
 # %%
 def be_told(stopping, place, data, told_at):
@@ -171,9 +170,9 @@ print("steps taken by each rank:",
 print("saved after step", stopping.steps_saved(folder / "told"))
 
 # %% [markdown]
-# What does the question cost in the steps in which nobody has been told? Here are 650 gradients, as
-# in the lab's model, on two ranks: alone, with an all-reduce of one number after them, and with one
-# element more.
+# What does the question cost in the steps in which no rank has got a signal? Here are 650
+# gradients, as in the lab's model, on two ranks: alone, with an all-reduce of one number after
+# them, and with one element more.
 
 # %%
 def time_questions(stopping, numbers):
@@ -181,24 +180,24 @@ def time_questions(stopping, numbers):
     ways = {"alone": lambda: dist.all_reduce(flat),
             "with one more all-reduce": lambda: (dist.all_reduce(flat), dist.all_reduce(one)),
             "with one more element": lambda: stopping.reduce_with_notice(flat, False)}
-    for _ in range(8):
+    for _ in range(22):
         for name, ask in ways.items():
             with measure(name, memory=False):
-                for _ in range(60):
+                for _ in range(24):
                     ask()
 
 asked = launch(time_questions, stopping, 650, world_size=2, device="cpu")
 
 # %% tags=["nbval-ignore-output"]
-times = {name: [seconds / 60 for seconds in asked[name].rounds[1:]] for name in asked.labels}
+times = {name: [seconds / 24 for seconds in asked[name].rounds[1:]] for name in asked.labels}
 Table(["the gradients", "a step's all-reduces take", "compared with the gradients alone"],
       [[name, f"{1e6 * median(of):.0f} µs", str(compare_rounds(of, times["alone"]).judge(
           "quicker", "slower")) if name != "alone" else ""] for name, of in times.items()])
 
 # %% [markdown]
-# A second all-reduce has a latency of its own, however small it is (chapter
-# [02](02_collectives.ipynb)). One more element adds no message. (What it adds here is mostly the
-# copy that `torch.cat` makes, so for a large model keep a place for it in the buffer.) There are
+# A second all-reduce adds its own latency, however small it is (chapter
+# [02](02_collectives.ipynb)). One more element adds no message. What it adds here is mostly the
+# copy that `torch.cat` makes, so for a large model keep a place for it in the buffer. There are
 # cheaper ways still: ask only in every 10th step, which delays the answer by up to 10 steps, or
 # write "stop after step 120" into a store that all ranks read, with a step so far ahead that no
 # rank has begun it.
@@ -214,11 +213,11 @@ Table(["the gradients", "a step's all-reduces take", "compared with the gradient
 #
 # $$\text{grace} > \text{the rest of this step} + \text{one step} + \text{saving} + \text{leaving}$$
 #
-# (One step more, because a rank may hear just after the question has been asked.) The lab's
+# One step more is needed because the signal may arrive just after the ranks have asked. The lab's
 # `Scheduler` sends SIGTERM to all ranks of a launch after 45 steps, and SIGKILL to those that are
 # left when the grace is over. Each rank saves 20 MB more than the small model has, after every 17
-# steps and when it is told. First, with a long grace, the cell measures how long saving takes. Then
-# the grace is a fifth of that.
+# steps and when it gets the signal. First, with a long grace, the cell measures how long saving
+# takes. Then the grace is a fifth of that.
 
 # %%
 def train(stopping, *args):
@@ -386,9 +385,9 @@ check("{{samples_from}}")
 
 # %% [markdown]
 # The lab's `ResumableLoader` gives your samples to a `DataLoader` with two workers, and counts the
-# batches that it hands out. Its `state_dict()` is `{"position": …}`, and that is all. Is a training
-# that resumes in mid-epoch the same training? Here 17 steps are taken and saved, and then up to 40.
-# (An epoch is 128 steps.)
+# batches that it hands out. Its `state_dict()` is `{"position": …}`, and that is all. Is a run that
+# resumes in mid-epoch the same run? Here 17 steps are taken and saved, and then up to 40. An epoch
+# has 128.
 
 # %%
 def go_on(stopping, data, until, state=None, careless=False):
@@ -411,13 +410,13 @@ print("position", state["loader"]["position"], "is 17 steps of", stopping.BATCH)
 print("resumed on 2 ranks: weights differ by", gap(train_on(2, 40, state), whole))
 for n in (1, 3):
     is_close = gap(train_on(n, 40, state), whole) < 1e-12
-    print(f"resumed on {n} ranks: the same up to rounding: {is_close}")
+    print(f"resumed on {n} rank{'s' * (n > 1)}: the same up to rounding: {is_close}")
 
 # %% [markdown]
 # Not a bit differs on two ranks, in the middle of an epoch and with workers that had read ahead,
 # because all that they do follows from the position. That includes chance: the lab's dataset moves
 # each image by a pixel, and seeds the draw with the epoch and the sample. Many datasets draw from
-# the generator that PyTorch gives to each worker instead, which begins anew in each life:
+# the generator that PyTorch gives to each worker instead, which starts again in each life:
 
 # %%
 careless, (_, state) = train_on(2, 40, None, True), train_on(2, 17, None, True)
@@ -468,8 +467,8 @@ for reads, run in zip(kinds, started):
 # %% [markdown]
 # The next cell runs the same job three times, in lives of 45 steps each. It is killed without a
 # notice and saves every 25 steps; or it gets a notice; or it is killed without one and saves every
-# 60 steps, which is more than a life has. This one is given up after 4 lives.
-# (Steps sleep for 10 ms. The queue is emulated by a pause of 0.3 s.)
+# 60 steps, which is more than a life has. This one is given up after 4 lives. Every step sleeps
+# for 10 ms, and a pause of 0.3 s emulates the queue.
 
 # %% tags=["nbval-ignore-output"]
 def run_job(place, life, grace, every):
@@ -493,9 +492,9 @@ jobs = {name: run_job(folder / f"job {k}", life, *of)
 accounts.plot_goodput(jobs, title=f"{steps} steps, in lives of {life} steps")
 
 # %% [markdown]
-# A cross is a kill. In the third row no step counts: whatever a life computes is lost with it,
-# since it ends before its first save. If a job is preempted more often than it saves, it never
-# ends, and nothing but its log says so.
+# A cross is a kill. In the third row no step counts. A life's steps are all lost with it, since it
+# ends before its first save. If a job is preempted more often than it saves, it never ends, and
+# nothing but its log says so.
 
 # %% [markdown]
 # The formula behind it: a life has $m$ steps of $t$ seconds each, and $v$ saves of $c$ seconds. It
@@ -521,8 +520,8 @@ Table(["job", "goodput", "by the formula", *list(accounts.KINDS)[1:]],
       [compare_goodput(*job) for job in jobs.items()])
 
 # %% [markdown]
-# (The formula counts full lives, and a job's last one is shorter. On a busy machine, times differ
-# from life to life.)
+# The formula counts full lives, while a job's last one is shorter, and on a busy machine times
+# differ from life to life.
 #
 # What raises the goodput can be read from the formula: a notice that is used, quick saves, a quick
 # start (part [04d](04d_restart.ipynb) has its parts), and a shorter queue. The notice does not
@@ -541,17 +540,16 @@ shutil.rmtree(folder, ignore_errors=True)
 del os.environ["TMPDIR"]
 
 # %% [markdown]
-# Both jobs end with the weights of a job that nobody has disturbed: 0.0. The machines decide how
-# often a job is interrupted, and the program decides that it does not matter for the result.
+# Both jobs end with the weights of an undisturbed job: 0.0. The machines decide how often a job is
+# interrupted, and the program decides that it does not matter for the result.
 #
 # **On GPUs** and large clusters the same parts have other sizes, and none was measured here. Google
 # publishes [a library](https://pypi.org/project/ml-goodput-measurement/) that counts goodput from
 # such a log, and names the rest *badput*.
 
 # %% [markdown]
-# **To read on.** PyTorch's
-# [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html); SLURM on
-# [preemption](https://slurm.schedmd.com/preempt.html) and on
+# **To read on.** PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html); SLURM
+# on [preemption](https://slurm.schedmd.com/preempt.html) and on
 # [`scontrol requeue`](https://slurm.schedmd.com/scontrol.html#OPT_requeue); the [README of
 # StatefulDataLoader](https://github.com/meta-pytorch/data/blob/v0.11.0/torchdata/stateful_dataloader/README.md).
 

@@ -81,8 +81,8 @@ pictures.plot_numbers(title="The numbers of five formats")
 # $2^{-6}$ and $2^{-14}$ they have fewer. **E2M1** has 4 bits, for 0, 0.5, 1, 1.5, 2, 3, 4, 6 and a
 # sign.
 #
-# What happens to a number outside of this range? A small one becomes 0. For a large one it depends
-# on the format, and on the version of PyTorch:
+# What happens to a number outside this range? A small one becomes 0. For a large one it depends on
+# the format, and on the version of PyTorch:
 
 # %% tags=["nbval-ignore-output"]
 x = torch.tensor([1e-3, 5e-4, 448.0, 500.0, 70_000.0, torch.inf])
@@ -124,8 +124,8 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
              title="One outlier among 4,096 numbers")
 
 # %% [markdown]
-# Each number of E4M3 has an exponent of its own, so a single scale is enough until an outlier is
-# 10,000 times as large as the rest. With 4 bits, an outlier of 20 makes 0 of more than half of the
+# Each number of E4M3 has its own exponent, so a single scale is enough until an outlier is 10,000
+# times as large as the rest. With 4 bits, an outlier of 20 makes 0 of more than half of the
 # numbers. Scales per row or per block confine the damage to the row or the block.
 #
 # NVFP4 has a limit, too. Its block scales are E4M3, so they reach from 448 down to 0.002. Where the
@@ -151,8 +151,8 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
 
 # %% [markdown]
 # In a block of zeros all elements are 0, and any power of two will do as its scale. If a block has
-# an inf or a nan, its scale is nan, so that all of it comes back as nan and nobody overlooks it.
-# Its elements may be anything.
+# an inf or a nan, its scale is nan, so that the whole block comes back as nan and the loss shows
+# it. Its elements may be anything.
 #
 # `dequantize(elements, scales)` returns each element times the scale of its block, in float32. It
 # may use nothing but these two tensors. For example, with blocks of 2:
@@ -228,8 +228,8 @@ Table(["products in", "best rate", "loss at the end, minus that of bfloat16", "i
 # each seed by more than a hundredth, since seeds differ by about so much.
 #
 # Where the table sees no difference, that holds for this tiny model and so few steps, and it proves
-# nothing about large ones. Without scales, gradients became 0 in section 2, and a layer that gets only
-# zeros learns nothing. The layers outside of the blocks still do.
+# nothing about large ones. Without scales, gradients became 0 in section 2, and a layer that gets
+# only zeros learns nothing. The layers outside the blocks still learn.
 
 # %% [markdown]
 # ## 4 · Eight bits on the wire
@@ -265,8 +265,8 @@ share.compare(theory=100 * (1 + 1 / 32) / 2, measured=100 * sent["MXFP8"] / sent
               kind="communication")
 
 # %% [markdown]
-# Blocks lie inside of rows, and each rank has whole rows. So the scale of a block travels with it,
-# and ranks need not agree on anything. With one scale per tensor they do.
+# Blocks lie inside rows, and each rank has whole rows. The scale of a block therefore travels with
+# it, and ranks need not agree on anything. With one scale per tensor they do.
 
 # %% [markdown]
 # ### Exercise {{gather_weights}} · Debug an FP8 all-gather
@@ -346,9 +346,9 @@ for way in wire.WAYS_TO_SUM:
 # **On GPUs**
 #
 # * An H100's [data sheet](https://www.nvidia.com/en-us/data-center/h100/) gives FP8 twice the peak
-#   of 16 bits. MXFP8 and NVFP4 need a Blackwell GPU, such as a B200
-#   ([Transformer Engine's table](https://nvidia.github.io/TransformerEngine/support_matrix.html)).
-#   Its recipes with a scale per tensor take E4M3 forward and E5M2 backward by default, while its
+#   of 16 bits. MXFP8 and NVFP4 need a Blackwell GPU, such as a B200 ([Transformer Engine's
+#   table](https://nvidia.github.io/TransformerEngine/support_matrix.html)). Its recipes with a
+#   scale per tensor take E4M3 forward and E5M2 backward by default, while its
 #   [MXFP8](https://nvidia.github.io/TransformerEngine/features/low_precision_training/mxfp8/mxfp8.html)
 #   takes E4M3 for both.
 # * [Mishra et al. 2025](https://arxiv.org/abs/2506.08027) trained 8 billion parameters in MXFP8 on
@@ -370,11 +370,12 @@ for way in wire.WAYS_TO_SUM:
 #   ([torchtitan](https://github.com/pytorch/torchtitan/blob/06fe2901ed7b4641bf008463bd883360ee927eba/docs/float8.md)).
 
 # %% [markdown]
-# * NCCL has [E4M3 and E5M2](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/nccl4py/types.html)
-#   among its types, from Hopper on.
+# * NCCL has [E4M3 and
+#   E5M2](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/nccl4py/types.html) among its
+#   types, from Hopper on.
 #
 # None of this was measured here, and nothing here was measured on a GPU: neither speed nor the
-# rounding inside of its products.
+# rounding inside its products.
 
 # %% [markdown]
 # **Sources.** None of the course's five sources speaks of 8 or 4 bits.
