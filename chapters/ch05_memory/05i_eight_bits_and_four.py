@@ -57,7 +57,7 @@ how_many = predict("Different numbers of E4M3, of which each has 8 bits", unit="
 
 # %%
 codes = torch.arange(256).to(torch.uint8)
-print(codes[1:9].view(torch.float8_e4m3fn).float().tolist())
+print(codes[1:7].view(torch.float8_e4m3fn).float().tolist())
 
 # %%
 formats = {"float16": torch.float16, "bfloat16": torch.bfloat16,

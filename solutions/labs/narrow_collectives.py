@@ -68,8 +68,9 @@ def gather_in_bfloat16(shard, group=None) -> Tensor:
 
 
 def gather_blocks(shard, group=None) -> Tensor:
-    """Gather a weight's rows in MXFP8; blocks lie inside of rows, so ranks need not agree.
+    """Gather a weight's rows in MXFP8; blocks lie inside rows, so ranks need not agree.
 
+    Shapes  shard: (rows, …, length), the same on all ranks -> (n · rows, …, length), float32
     Equals  MXFP8 of the whole weight
     Cost    an all-gather of a byte per number, and one of a byte per block
     """

@@ -44,7 +44,8 @@ class NarrowProduct(torch.autograd.Function):
 class NarrowLinear(nn.Module):
     """A linear layer with the parameters of another one, whose products are narrow.
 
-    Equals  the other layer, if the format has its dtype and no scales
+    Equals  the other layer for finite numbers and outside autocast, if the format has its dtype
+            and no scales
     """
 
     def __init__(self, linear: nn.Linear, form: Format):
@@ -52,8 +53,9 @@ class NarrowLinear(nn.Module):
         self.weight, self.bias, self.form = linear.weight, linear.bias, form
 
     def forward(self, x):
-        rows = x.reshape(-1, x.shape[-1])
-        y = NarrowProduct.apply(rows, self.weight, self.form).view(*x.shape[:-1], -1)
+        rows = x.unsqueeze(0).flatten(0, -2)
+        y = NarrowProduct.apply(rows, self.weight, self.form)
+        y = y.view(*x.shape[:-1], self.weight.shape[0])
         return y if self.bias is None else y + self.bias
 
 
