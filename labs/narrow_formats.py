@@ -1,5 +1,5 @@
-# Built from chapters/ch05_memory/labs/narrow_formats.py by `make build`.
-"""Products of numbers in 8 and in 4 bits, compared with float32.
+# Built from chapters/ch05_memory/labs/narrow_formats.py by `make build`. Write your answers here.
+"""Numbers of 8 and of 4 bits, and the scales that they need.
 
 python labs/narrow_formats.py
 """
@@ -7,46 +7,25 @@ python labs/narrow_formats.py
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from torch import Tensor
 
 E4M3, E5M2, E2M1 = torch.float8_e4m3fn, torch.float8_e5m2, "E2M1"
+E8M0 = torch.float8_e8m0fnu  # powers of two from 2**-127 to 2**127, and nan
 OF_E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)  # and the same below 0
+BLOCK = 32  # neighbours that share a scale in MXFP8
 
-# ---- Numbers and their scales ---------------------------------------------------------------
-
-
-class Format(NamedTuple):
-    """A format for the numbers of a product, and the scales by which they are divided.
-
-    numbers    a dtype of PyTorch with 8 bits, or E2M1, which has 4
-    gradients  the same for gradients
-    block      how many neighbours have a scale in common; None: all numbers of a tensor
-    scales     "float32"; "E8M0": a power of two, rounded up; "E4M3": times one for the tensor, in
-               float32; None: numbers are not scaled
-    """
-
-    numbers: torch.dtype | str
-    gradients: torch.dtype | str
-    block: int | None
-    scales: str | None
-
-    @property
-    def bits(self) -> float:
-        """Return the bits per number, with its share of the block's scale."""
-        of_scale = {"float32": 32}.get(self.scales, 8)
-        return (4 if self.numbers == E2M1 else 8) + (of_scale / self.block if self.block else 0)
+# ---- The numbers of a format ----------------------------------------------------------------
 
 
-FORMATS = {
-    "E4M3, not scaled": Format(E4M3, E4M3, None, None),
-    "E4M3": Format(E4M3, E4M3, None, "float32"),
-    "E4M3, gradients E5M2": Format(E4M3, E5M2, None, "float32"),
-    "MXFP8: E4M3": Format(E4M3, E4M3, 32, "E8M0"),
-    "E2M1": Format(E2M1, E2M1, None, "float32"),
-    "MXFP4: E2M1": Format(E2M1, E2M1, 32, "E8M0"),
-    "NVFP4: E2M1": Format(E2M1, E2M1, 16, "E4M3"),
-}
+def list_numbers(dtype) -> Tensor:
+    """Return all finite numbers of an 8-bit or 16-bit dtype in ascending order, as float32."""
+    of_bits = torch.uint8 if dtype.itemsize == 1 else torch.int16
+    limits = torch.iinfo(of_bits)
+    codes = torch.arange(limits.min, limits.max + 1).to(of_bits)
+    numbers = codes.view(dtype).float()
+    return numbers[numbers.isfinite()].unique()
 
 
 def largest_of(numbers) -> float:
@@ -54,27 +33,120 @@ def largest_of(numbers) -> float:
 
 
 def round_to(x, numbers) -> Tensor:
-    """Return x, rounded to the nearest number of a format; larger ones become its largest."""
+    """Return x rounded to the nearest number of a format; larger ones become its largest."""
     if numbers != E2M1:
         return x.clamp(-largest_of(numbers), largest_of(numbers)).to(numbers).to(x.dtype)
-    all_of_it = torch.tensor(OF_E2M1, dtype=x.dtype, device=x.device)
-    between = (all_of_it[1:] + all_of_it[:-1]) / 2
-    return all_of_it[torch.bucketize(x.abs(), between)] * x.sign()
+    magnitude = x.abs().clamp(max=6)
+    step = torch.where(magnitude < 2, 0.5, torch.where(magnitude < 4, 1.0, 2.0)).to(x.dtype)
+    return (magnitude / step).round() * step * x.sign()
 
 
-def round_in_blocks(x, numbers, block, scales) -> Tensor:
-    """Return x as a format keeps it. Blocks lie along the last dimension, and fill the rows."""
+# ---- A scale for each block -----------------------------------------------------------------
+
+
+class MXFP8:
+    """Exercise 5.12. Numbers in E4M3, with a power of two as the scale of each block.
+
+    A block is `block` neighbours along the last dimension of x; the last block of a row may be
+    shorter. Its scale is the smallest power of two, from 2**-127 on, by which its largest magnitude
+    can be divided without exceeding 448.
+
+    quantize    takes x, float32 or bfloat16, at least one dimension, not empty; x stays as it is.
+                Returns elements, float8_e4m3fn, the shape of x, and scales, float8_e8m0fnu, the
+                shape of x with blocks in place of the last dimension. If a block has an inf or a
+                nan, its scale is nan
+    dequantize  takes these two; returns each element times the scale of its block, in float32
+    Cost        a byte per number, and a byte per block
+    """
+
+    def __init__(self, block=BLOCK):
+        self.block = block
+
+    def quantize(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        ...  # your code here
+
+    def dequantize(self, elements: Tensor, scales: Tensor) -> Tensor:
+        ...  # your code here
+
+
+def split_rows(x, block) -> Tensor:
+    """Cut each row into blocks, after adding zeros to a row until blocks fill it.
+
+    Shapes  (…, length) -> (…, blocks, block)
+    """
+    return F.pad(x, (0, -x.shape[-1] % block)).unflatten(-1, (-1, block))
+
+
+def join_rows(blocks, shape) -> Tensor:
+    """Undo `split_rows` for an x of this shape."""
+    return blocks.flatten(-2)[..., : shape[-1]].contiguous()
+
+
+# ---- Formats, with the scales that belong to them -------------------------------------------
+
+
+class Format(NamedTuple):
+    """A format for the numbers of a product, and the scales by which they are divided.
+
+    numbers    a dtype of PyTorch, or E2M1, which has 4 bits
+    gradients  the same for gradients
+    share      the numbers that share a scale: "tensor", "row", or this many neighbours in a row
+    scales     "float32"; "E8M0": a power of two, rounded up; "E4M3": times one for the tensor, in
+               float32; None: numbers are not scaled
+    """
+
+    numbers: torch.dtype | str
+    gradients: torch.dtype | str
+    share: str | int = "tensor"
+    scales: str | None = None
+
+    def cast(self, x, is_gradient=False) -> Tensor:
+        """Return x as the format keeps it. A row is what a product sums over."""
+        numbers = self.gradients if is_gradient else self.numbers
+        return round_with_scales(x, numbers, self.share, self.scales)
+
+
+FORMATS = {
+    "bfloat16": Format(torch.bfloat16, torch.bfloat16),
+    "E4M3, not scaled": Format(E4M3, E4M3),
+    "E4M3, gradients E5M2, not scaled": Format(E4M3, E5M2),
+    "E4M3, per tensor": Format(E4M3, E4M3, "tensor", "float32"),
+    "E4M3, gradients E5M2, per tensor": Format(E4M3, E5M2, "tensor", "float32"),
+    "E4M3, per row": Format(E4M3, E4M3, "row", "float32"),
+    "MXFP8 (E4M3)": Format(E4M3, E4M3, BLOCK, "E8M0"),
+    "E2M1, per tensor": Format(E2M1, E2M1, "tensor", "float32"),
+    "MXFP4 (E2M1)": Format(E2M1, E2M1, BLOCK, "E8M0"),
+    "NVFP4 (E2M1)": Format(E2M1, E2M1, 16, "E4M3"),
+}
+
+
+def round_with_scales(x, numbers, share, scales) -> Tensor:
+    """Return x, rounded in a format whose scales belong to a tensor, to its rows or to blocks."""
     if scales is None:
         return round_to(x, numbers)
-    parts = x.reshape(-1, block or x.numel())
+    if (numbers, scales) == (E4M3, "E8M0"):
+        mxfp8 = MXFP8(share)
+        return mxfp8.dequantize(*mxfp8.quantize(x)).to(x.dtype)
+    rows = x.reshape(1, -1) if share == "tensor" else x
+    blocks = split_rows(rows, share if isinstance(share, int) else rows.shape[-1])
     tiny = torch.finfo(x.dtype).tiny
-    scale = parts.abs().amax(-1, keepdim=True).clamp(min=tiny) / largest_of(numbers)
+    scale = blocks.abs().amax(-1, keepdim=True).clamp(min=tiny) / largest_of(numbers)
     if scales == "E8M0":
         scale = scale.log2().ceil().exp2()
     if scales == "E4M3":
         of_tensor = scale.max() / largest_of(E4M3)
         scale = (round_to(scale / of_tensor, E4M3) * of_tensor).clamp(min=tiny)
-    return (round_to(parts / scale, numbers) * scale).view_as(x)
+    return join_rows(round_to(blocks / scale, numbers) * scale, rows.shape).reshape(x.shape)
+
+
+def median_error(form: Format, outlier) -> float:
+    """Return how far half of 32 × 128 normal numbers are off at most, with one outlier among them.
+
+    The error is a share of each number.
+    """
+    x = torch.randn(32, 128, generator=torch.Generator().manual_seed(0))
+    x[3, 100] = outlier
+    return ((form.cast(x) - x) / x).abs().median().item()
 
 
 # ---- The three products of a layer ----------------------------------------------------------
@@ -102,26 +174,30 @@ def tensors_of_layer(text, width=64, steps=15) -> tuple[Tensor, Tensor, Tensor]:
 def errors_of(form: Format, x, weight, gradient) -> list[float]:
     """Return how far a layer's three products are off, as shares of their lengths.
 
-    They are the output, the gradient of x and that of the weight. Sums run along blocks.
+    They are the output, the gradient of x and that of the weight.
     """
     found = []
-    for one, other, of_one in ((x, weight, form.numbers), (gradient, weight.T, form.gradients),
-                               (gradient.T, x.T, form.gradients)):  # fmt: skip
+    for one, other, is_gradient in (
+        (x, weight, False), (gradient, weight.T, True), (gradient.T, x.T, True),
+    ):  # fmt: skip
         exact = one @ other.T
-        rounded = [
-            round_in_blocks(tensor.contiguous(), numbers, form.block, form.scales)
-            for tensor, numbers in ((one, of_one), (other, form.numbers))
-        ]
-        found.append(((rounded[0] @ rounded[1].T - exact).norm() / exact.norm()).item())
+        rounded = form.cast(one, is_gradient) @ form.cast(other).T
+        found.append(((rounded - exact).norm() / exact.norm()).item())
     return found
 
 
-def compare_formats(text) -> dict[str, list[float]]:
-    tensors = tensors_of_layer(text)
-    return {name: errors_of(form, *tensors) for name, form in FORMATS.items()}
+def compare_formats(text, factor=1.0) -> dict[str, list[float]]:
+    """Return the errors of all formats; factor: how much larger one feature of x becomes."""
+    x, weight, gradient = tensors_of_layer(text)
+    x[:, 5] *= factor
+    return {name: errors_of(form, x, weight, gradient) for name, form in FORMATS.items()}
 
 
 def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
     for name, errors in compare_formats(standard_library(50_000)).items():
         told = ", ".join(f"{error:.1%}" for error in errors)
         print(f"{name}: output, gradient of the input and of the weight are off by {told}")

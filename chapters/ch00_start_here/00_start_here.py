@@ -402,6 +402,7 @@ problems = examine()
 # | allocated, reserved | bytes that tensors hold; bytes PyTorch got from the GPU | 05g |
 # | fragmentation | free pieces of reserved memory that are too small for the next tensor | 05g |
 # | singular values | by how much a matrix stretches vectors, in each of its directions | 05h |
+# | E4M3, MXFP8 | numbers of 8 bits; the same with a scale for every 32 of them | 05i |
 # | unit | the parameters that are gathered, sent and dropped together | 06 |
 # | flat vector | the parameters of a unit in one tensor, one after the other | 06 |
 # | owner | the rank that updates a parameter, and keeps its optimizer state | 06b |
@@ -467,6 +468,7 @@ problems = examine()
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
 # | [04f · Copies in memory, and rare meetings][04f] | What dies with the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
+# | [04h · Preempted, and resumed in mid-epoch][04h] | What has to happen before the kill? |
 #
 # </details>
 #
@@ -502,6 +504,7 @@ problems = examine()
 # [04e]: 04e_keep_training.ipynb
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
+# [04h]: 04h_told_to_stop.ipynb
 
 # %% [markdown]
 # <details><summary><b>The map, chapters 05 to 11</b> (click)</summary>
@@ -516,6 +519,7 @@ problems = examine()
 # | [05f · Computed twice][05f] | What if activations are computed again? |
 # | [05g · What fits][05g] | Which model fits on which GPUs? |
 # | [05h · Optimizers for matrices][05h] | Can each rank update its part of a matrix? |
+# | [05i · FP8 training, MXFP8 and NVFP4][05i] | Can a model be trained with 8 bits, or 4? |
 # | [06 · ZeRO][06] | How does each rank update only a part? |
 # | [06b · Whole tensors][06b] | What if a rank owns whole tensors? |
 # | [06c · Gradients in parts][06c] | Who needs a whole gradient? |
@@ -569,6 +573,7 @@ problems = examine()
 # [05f]: 05f_computed_twice.ipynb
 # [05g]: 05g_what_fits.ipynb
 # [05h]: 05h_optimizers_for_matrices.ipynb
+# [05i]: 05i_eight_bits_and_four.ipynb
 # [06]: 06_zero.ipynb
 # [06b]: 06b_whole_tensors.ipynb
 # [06c]: 06c_gradients_in_parts.ipynb

@@ -413,9 +413,9 @@ Table(["what", "SLURM", "Kubernetes"], [
 # that fails and for a job that makes room for another, according to [SLURM's
 # manual](https://slurm.schedmd.com/sbatch.html#OPT_requeue). The script therefore asks for a signal
 # three minutes before the limit. It sends SIGTERM to the agents, which pass it on to their ranks.
-# There the lab's `LeaveNotice` notes it, instead of letting it end the process. The ranks learn of
-# it at different moments, so after each step an all-reduce tells them whether any rank has. Then
-# all save after the same step and leave, and the script puts the job back into the queue.
+# The lab's `LeaveNotice` notes it there, all ranks save after the same step and leave, and the
+# script puts the job back into the queue. Part [04h](04h_told_to_stop.ipynb) is about this notice:
+# how the ranks agree, how long they have, and where the data goes on.
 
 # %% [markdown]
 # **On GPUs**, add `--gpus-per-node=8` for SLURM, `nvidia.com/gpu: 8` under `limits` for Kubernetes,

@@ -328,47 +328,9 @@ for scale in (1.0, 2.0**16, 2.0**40):
 # %% [markdown]
 # With a factor of 1 the gradient is 0, with 65,536 it is right, and with a factor that is too large
 # the step is refused. PyTorch has this as `torch.amp.GradScaler`.
-
-# %% [markdown]
-# ## 6 · Eight bits, and four
 #
-# Newer GPUs multiply numbers of 8 or 4 bits faster than those of 16. **E4M3** and **E5M2** have 8
-# bits: a sign, 4 bits of exponent and 3 of fraction, or 5 and 2. **E2M1** has 4 bits, for 0, 0.5,
-# 1, 1.5, 2, 3, 4, 6 and a sign. The numbers are divided by a **scale** first, so that the largest
-# one fits. A scale belongs to a tensor, or to a block of 32 neighbours (MXFP8, MXFP4) or 16
-# (NVFP4).
-#
-# How far off are the three products of a linear layer then? The tensors are those of our
-# transformer after some steps, and each product is summed in float32.
-
-# %% tags=["nbval-ignore-output"]
-narrow = lab("narrow_formats")
-errors = launch(narrow.compare_formats, text, world_size=1, device="cpu").values[0]
-Table(["numbers", "bits", "output", "gradient of the input", "gradient of the weight"],
-      [[name, f"{narrow.FORMATS[name].bits:.4g}", *(f"{error:.1%}" for error in off)]
-       for name, off in errors.items()], note="off by this share of the product's length")
-
-# %% [markdown]
-# Without a scale, gradients of 0.000001 become 0 in E4M3. With one scale for a tensor, 8 bits were
-# off by a few per cent here, and blocks changed little, because each number has an exponent of its
-# own. Numbers of 4 bits have hardly any range, so with them blocks matter most.
-#
-# In large models some features are far larger than others. One scale for a tensor is sensitive to
-# them, according to the report of [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3.2). So it
-# has a scale for each 128 activations of a token, and for each 128 × 128 weights.
-
-# %% [markdown]
-# **On GPUs.** An H100's [data sheet](https://www.nvidia.com/en-us/data-center/h100/) gives 8 bits
-# twice the peak of 16. Model states do not shrink by this:
-#
-# * DeepSeek-V3 (3.3) multiplied in E4M3. Embeddings, the last layer, norms and attention stayed in
-#   16 or 32 bits, masters and gradients in float32, and Adam's means in bfloat16.
-# * [NVIDIA 2025](https://arxiv.org/abs/2509.25149) trained 12 billion parameters in NVFP4, with
-#   gradients rounded stochastically (05c) and some layers in more bits.
-# * With FSDP2, [torchtitan](https://github.com/pytorch/torchtitan/blob/main/docs/float8.md) may also
-#   gather weights in 8 bits (`enable_fsdp_float8_all_gather`), half the bytes of bfloat16.
-#
-# None of this was measured here.
+# Numbers of 8 and of 4 bits need a scale for every tensor, or for every few numbers of it: part
+# [05i](05i_eight_bits_and_four.ipynb) trains with them.
 
 # %% [markdown]
 # ## Put to the test
@@ -439,9 +401,7 @@ put_to_the_test(surprises, more=f"""
 #
 # **To read on.** Micikevicius et al. 2018, [Mixed Precision
 # Training](https://arxiv.org/abs/1710.03740). Kalamkar et al. 2019, [A Study of BFLOAT16 for Deep
-# Learning Training](https://arxiv.org/abs/1905.12322). Micikevicius et al. 2022, [FP8 Formats for
-# Deep Learning](https://arxiv.org/abs/2209.05433). Rouhani et al. 2023, [Microscaling Data
-# Formats](https://arxiv.org/abs/2310.10537). Rajbhandari et al. 2020,
+# Learning Training](https://arxiv.org/abs/1905.12322). Rajbhandari et al. 2020,
 # [ZeRO](https://arxiv.org/abs/1910.02054), section 3.
 
 # %% [markdown]
@@ -453,7 +413,6 @@ put_to_the_test(surprises, more=f"""
 #   is no less than plain float32. Activations are what becomes smaller.
 # * Without a master, small steps are rounded away.
 # * In float16 small gradients become 0. **Loss scaling** saves them.
-# * Products of 8 or 4 bits need a **scale** per tensor or block. Model states stay as they are.
 #
 # **Your exercises** stand in [labs/memory.py](../labs/memory.py).
 #

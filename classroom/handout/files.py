@@ -15,7 +15,7 @@ from .handout_labs import lab_text
 from .notebooks import notebook_of
 from .readme import readme_of
 
-AS_THEY_ARE = ("LICENSE", "constraints.txt", "environment.yml", "reports/machine.py",
+AS_THEY_ARE = ("AGENTS.md", "LICENSE", "constraints.txt", "environment.yml", "reports/machine.py",
                "tools/setup.py", "assets/first_look.png", "assets/step_check.png",
                "assets/step_compare.png", "assets/step_hang.png",
                "assets/step_predict.png")  # fmt: skip

@@ -98,6 +98,12 @@ SAID = {
     "tensor_zero_alone": ["ZeRO stage 3 with sequence, clipped", ": equals one process"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
+    "told_to_stop": ["steps in each life: 8 20"],
+    "passing_signals": [
+        "SIGTERM - the ranks hear [['SIGTERM'], ['SIGTERM']]",
+        "SIGUSR1 - the ranks hear [[], []] - left without an agent: 2",
+    ],
+    "resumable_data": ["72 samples in two lives; each once: True"],
     "threads_and_processes": ["python_work: ", "torch_work: "],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
@@ -116,7 +122,9 @@ SAID = {
     "zero_on_disk": ["with a checkpoint after the tenth"],
     "half_precision": ["autocast: at most parameters", "bfloat16 alone: at most"],
     "matrix_optimizers": ["Adafactor: ", "bytes of state, loss"],
-    "narrow_formats": ["E4M3: output, gradient of the input", "NVFP4: E2M1: output"],
+    "narrow_collectives": ["MXFP8: off by 2.", "MXFP8, a ring that rounds each sum: off by "],
+    "narrow_formats": ["E4M3, per tensor: output, gradient of the input", "NVFP4 (E2M1): output"],
+    "narrow_training": ["bfloat16: loss 2.", "E4M3, not scaled: loss ", "MXFP8 (E4M3): loss "],
     "small_states": ["float32: 184,064 bytes of state, loss", "8 bits, roots: 46,800 bytes"],
     "kept_tensors": ["mlp.1                      keeps  4.00 times the block's input"],
     "large_vocabulary": ["all at once      at most", "32 positions     at most"],
@@ -219,6 +227,7 @@ ALONE = [
     "messages_that_cross",
     "slices_measured",
     "zero_bubbles",
+    "passing_signals",  # starts torchrun itself
 ]
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

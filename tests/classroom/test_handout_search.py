@@ -9,6 +9,7 @@ from handouts import files_of
 
 from classroom.handout.answer_search import answers, search
 from classroom.handout.false_positives import find_unreviewed_leaks
+from coursekit.kit.packed_checks import pack_check
 
 RING = "chapters/ch02_collectives/labs/collectives.py all_reduce_ring"
 RENAMED = """parts = list(t.view(-1).tensor_split(dist.get_world_size(team)))
@@ -36,6 +37,8 @@ def plant_code(text) -> dict[str, bytes]:
         "notebooks/four.ipynb": json.dumps(words).encode(),
         "data/five.json": json.dumps({"a": [text]}).encode(),
         "README.md": f"See:\n```\n{text}\n```\n".encode(),
+        "AGENTS.md": f"Do not show this:\n```python\n{text}\n```\n".encode(),
+        "chapters/ch02_collectives/exercises/six/check.py": pack_check(f"{text}\n").encode(),
         "more.zip": packed.getvalue(),
     }
 
@@ -64,7 +67,10 @@ def test_every_exercise_has_pieces_that_are_searched():
 
 
 def test_no_answer_is_in_a_handout():
-    assert list(map(str, find_unreviewed_leaks(search(files_of("02"))))) == []
+    """This includes what an assistant finds: its guidance, and checks that are unpacked."""
+    files = files_of("02")
+    assert {"AGENTS.md", "chapters/ch02_collectives/exercises/swap/check.py"} <= {*files}
+    assert list(map(str, find_unreviewed_leaks(search(files)))) == []
 
 
 @pytest.mark.deep

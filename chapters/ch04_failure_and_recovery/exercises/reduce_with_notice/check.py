@@ -1,0 +1,59 @@
+"""One all-reduce for the gradients and for the question whether any rank has been told to stop."""
+
+import torch
+
+from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains
+from coursekit.kit.collective_exercise import LARGE
+
+from .cases import make_case, reduce
+from .truth import (
+    ONLY_SOME,
+    SEPARATE,
+    any_told,
+    expect_bytes,
+    find_more_calls,
+    mistakes_of_notice,
+    mistakes_of_sum,
+    total,
+)
+
+EXERCISE = RankExercise(
+    "reduce_with_notice",
+    lab="told_to_stop",
+    cases=[
+        make_case(World(2), {1}, "rank 1 is told"),
+        make_case(World(3), set(), "no rank is told"),
+        make_case(World(3), {0, 1, 2}, "all are told"),
+        make_case(World(4), {0, 2}, "ranks 0 and 2 are told"),
+        make_case(World(1), {0}, "it is told"),
+        make_case(World(2), {0}, "rank 0 is told, in float32", dtype=torch.float32),
+        make_case(GROUP, {1}, "the second rank of the group is told"),
+        make_case(World(3), {2}, "rank 2 is told, 2 MB of gradients", length=LARGE),
+    ],
+    work=reduce,
+    facts=[
+        Equals("flat", total, mistakes_of_sum, "flat"),
+        Equals("told", any_told, mistakes_of_notice, "what is returned"),
+        complains(find_more_calls),
+        Sends(expect_bytes, "one all-reduce of all of it sends", {"": SEPARATE}),
+    ],
+    right=lambda trial: f"the sum, and {trial[0].told} on all ranks, with one all-reduce",
+    errors={
+        "Sizes of tensors": "cat joins tensors in one dimension: the notice is a tensor of one "
+        "element, flat.new_tensor([…])",
+        "zero-dimensional": "cat joins tensors in one dimension: flat.new_tensor([float(told)]) "
+        "has one, and a number in brackets",
+        "expected Tensor as element": "cat joins tensors: flat.new_tensor([float(told)]) makes one "
+        "of the notice, in the dtype of flat",
+        "Cannot convert": "all tensors of one all-reduce have the same dtype, that of flat",
+    },
+    on_hang=ONLY_SOME,
+    hints=(
+        "An all-reduce sums any numbers. Which number could a rank send along with its gradients, "
+        "so that the sum says whether any rank has been told?",
+        "torch.cat([flat, flat.new_tensor([float(told)])]) has one element more than flat: 1 on a "
+        "rank that has been told, and 0 on the others.",
+        "After the all-reduce, copy all elements but the last into flat, with flat.copy_(…). The "
+        "last one is the number of ranks that have been told.",
+    ),
+)

@@ -1,0 +1,216 @@
+"""Numbers of 8 and 4 bits: formats, scales, products, training, and bytes on the wire."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import load_solved_lab
+
+from pedagogy_lib import close, launch
+
+NARROW, TRAINING, WIRE, MODELS = map(
+    load_solved_lab, ("narrow_formats", "narrow_training", "narrow_collectives", "language_model")
+)
+E4M3, E5M2, E2M1 = NARROW.E4M3, NARROW.E5M2, NARROW.E2M1
+EXACT = NARROW.Format(torch.float64, torch.float64)
+
+
+def draw(*shape, dtype=torch.float32, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+# ---- Numbers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "exponents", "digits", "bias", "nans"),
+                         [(E4M3, 16, 8, 7, 1), (E5M2, 31, 4, 15, 0)])  # fmt: skip
+def test_all_numbers_follow_the_formula(dtype, exponents, digits, bias, nans):
+    positive = {
+        (1 + f / digits) * 2.0 ** (e - bias) if e else f / digits * 2.0 ** (1 - bias)
+        for e in range(exponents) for f in range(digits)
+    }  # fmt: skip
+    positive = sorted(positive)[: len(positive) - nans]
+    found = NARROW.list_numbers(dtype)
+    assert found[found >= 0].tolist() == positive
+    assert torch.equal(found, -found.flip(0))
+
+
+def test_numbers_of_four_bits_are_rounded_to_the_nearest():
+    x = torch.tensor([0.2, 0.3, -1.3, 2.4, 2.6, -4.9, 5.1, 100.0, -0.0])
+    found = NARROW.round_to(x, E2M1)
+    assert found.tolist() == [0.0, 0.5, -1.5, 2.0, 3.0, -4.0, 6.0, 6.0, 0.0]
+    ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])  # to the even code
+    assert NARROW.round_to(ties, E2M1).tolist() == [0.0, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("shape", [(1,), (31,), (32,), (33,), (3, 65), (2, 0 + 1, 5)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_mxfp8_comes_back_within_half_a_step(shape, dtype):
+    x, mxfp8 = draw(*shape).to(dtype), NARROW.MXFP8()
+    elements, scales = mxfp8.quantize(x)
+    assert elements.nbytes == x.numel()
+    assert scales.shape == (*shape[:-1], -(-shape[-1] // 32))
+    back = mxfp8.dequantize(elements, scales)
+    floor = scales.float().repeat_interleave(32, -1)[..., : shape[-1]] * 2.0**-10
+    assert ((back - x.float()).abs() <= (x.float().abs() / 16).maximum(floor)).all()
+
+
+def test_an_infinity_is_seen_after_a_cast_to_mxfp8():
+    x = torch.tensor([1.0, float("inf"), 2.0, 3.0, 4.0, float("nan"), 0.0, 0.0])
+    back = NARROW.MXFP8(2).dequantize(*NARROW.MXFP8(2).quantize(x))
+    assert back.isnan().tolist() == [True, True, False, False, True, True, False, False]
+
+
+@pytest.mark.parametrize("name", NARROW.FORMATS)
+def test_scaled_numbers_keep_the_largest_of_their_block_and_zeros(name):
+    form = NARROW.FORMATS[name]
+    x = draw(4, 60) * 2.0**-30  # blocks of 32 and of 16 do not divide a row
+    x[0] = 0
+    found = form.cast(x)
+    assert found.shape == x.shape
+    if form.scales is None and form.numbers == E4M3:
+        assert not found.any(), "numbers so small need a scale"
+        return
+    assert not found[0].any()
+    share = {"tensor": 240, "row": 60}.get(form.share, form.share)
+    rows = (x.view(1, -1), found.view(1, -1)) if share == 240 else (x[1:], found[1:])
+    blocks, rounded = (NARROW.split_rows(t, share) for t in rows)
+    off = (rounded - blocks).abs().amax(-1) / blocks.abs().amax(-1)
+    assert off.max() <= (1 / 4 if form.numbers == E2M1 else 1 / 16)
+
+
+@pytest.mark.parametrize("name", NARROW.FORMATS)
+def test_no_format_rounds_anything_to_infinity(name):
+    x = torch.tensor([[448.0, 449.0, 1e4, 6.0] * 16])
+    for is_gradient in (False, True):
+        assert NARROW.FORMATS[name].cast(x, is_gradient).isfinite().all()
+
+
+def test_four_bits_need_small_blocks_and_eight_bits_a_scale():
+    errors = NARROW.compare_formats(MODELS.standard_library(20_000))
+    assert errors["E4M3, not scaled"][1] > 0.9
+    assert max(errors["E4M3, per tensor"] + errors["MXFP8 (E4M3)"]) < 0.05
+    pairs = zip(errors["NVFP4 (E2M1)"], errors["E2M1, per tensor"])
+    assert all(small < one for small, one in pairs)
+
+
+def test_the_picture_has_a_line_for_each_number():
+    picture = load_solved_lab("narrow_pictures").plot_numbers()
+    lines = [len(rows.get_segments()) for rows in picture.figure.axes[0].collections]
+    assert lines[2:] == [123, 126, 7], "E5M2, E4M3 and E2M1: half of their numbers but 0"
+
+
+# ---- Products and training ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 3, 6)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_rounding_a_narrow_layer_is_a_linear_layer(shape, bias):
+    torch.manual_seed(0)
+    linear = torch.nn.Linear(6, 5, bias=bias).double()
+    narrow = TRAINING.NarrowLinear(linear, EXACT)
+    found = []
+    for layer in (linear, narrow):
+        x = draw(*shape, dtype=torch.float64).requires_grad_()
+        y = layer(x)
+        gradients = torch.autograd.grad(y.square().sum(), [x, *linear.parameters()])
+        found.append([y.detach(), *gradients])
+    assert close(*found)
+
+
+def test_a_narrow_layer_rounds_each_input_along_the_sum():
+    """With a scale per row, a large token spoils nothing of other tokens' outputs."""
+    form = NARROW.FORMATS["E4M3, per row"]
+    x, weight = draw(8, 64), draw(16, 64, seed=1)
+    before = TRAINING.NarrowProduct.apply(x, weight, form)
+    x[3] *= 1e6
+    after = TRAINING.NarrowProduct.apply(x, weight, form)
+    others = torch.arange(8) != 3
+    assert torch.equal(before[others], after[others])
+
+
+@pytest.mark.parametrize("share", ["tensor", "row"])
+def test_emulated_products_equal_the_real_ones(share):
+    off = TRAINING.compare_with_torch(draw(32, 64), draw(48, 64, seed=1), share)
+    if isinstance(off, str):
+        pytest.skip(f"this PyTorch has no such product here: {off}")
+    assert off < 1e-5
+
+
+def test_only_the_layers_of_blocks_become_narrow():
+    model = MODELS.Transformer(32, 2, tied=True)
+    before = dict(model.named_parameters())
+    TRAINING.narrow_blocks(model, NARROW.FORMATS["MXFP8 (E4M3)"])
+    kinds = [type(module).__name__ for module in model.modules()]
+    assert kinds.count("NarrowLinear") == 8 and kinds.count("Linear") == 1
+    assert {name: id(p) for name, p in model.named_parameters()} == {
+        name: id(p) for name, p in before.items()
+    }
+
+
+def test_most_gradients_that_are_not_scaled_become_zero():
+    torch.manual_seed(0)
+    model = MODELS.Transformer(32, 1)
+    TRAINING.narrow_blocks(model, NARROW.FORMATS["E4M3, not scaled"])
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(20_000), 8, 0)
+    MODELS.mean_loss(model(inputs), targets).backward()
+    shares = [layer.weight.grad.count_nonzero().item() / layer.weight.numel()
+              for layer in (model.blocks[0].mlp[0], model.output)]  # fmt: skip
+    assert shares[0] < 0.1 and shares[1] > 0.9
+
+
+def test_ranks_share_trainings_and_find_what_one_finds():
+    text, names = MODELS.standard_library(20_000), ("bfloat16", "E4M3, per tensor")
+    one, two = (
+        launch(TRAINING.compare_trainings, names, text, 2, (0, 1), world_size=n, device="cpu")
+        for n in (1, 2)
+    )
+    assert one.values[0] == two.values[0] == two.values[1]
+    rows = TRAINING.loss_rows(one.values[0])
+    assert [row[0] for row in rows] == list(names)
+    rates = one.values[0]["bfloat16"]["tried"]
+    assert min(rates) < TRAINING.best_rate(rates) < max(rates)
+
+
+# ---- On the wire --------------------------------------------------------------------------------
+
+
+def on_ranks(name, group_of):
+    """Return on each rank what a function of the lab gives, and what it should give."""
+    group = dist.new_group(group_of) if group_of else None
+    if group_of and dist.get_rank() not in group_of:
+        return None
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    mxfp8 = WIRE.MXFP8()
+    if name == "gather_blocks":
+        whole = draw(3 * n, 45)
+        shard = whole.chunk(n)[rank]
+        return WIRE.gather_blocks(shard, group), mxfp8.dequantize(*mxfp8.quantize(whole))
+    each = [torch.randint(-4, 5, (n, 45), generator=torch.Generator().manual_seed(k)).float()
+            for k in range(n)]  # fmt: skip
+    return WIRE.WAYS_TO_SUM[name](each[rank], group), sum(x[rank] for x in each)
+
+
+@pytest.mark.parametrize("name", ["gather_blocks", *WIRE.WAYS_TO_SUM])
+@pytest.mark.parametrize(("n", "group"), [(1, None), (2, None), (3, None), (4, [1, 2, 3])])
+def test_gathers_and_sums_are_right_where_eight_bits_are_enough(name, n, group):
+    for value in launch(on_ranks, name, group, world_size=n, device="cpu").values:
+        if value is not None:
+            assert torch.equal(*value)
+
+
+def test_sums_of_partial_sums_get_worse_with_more_ranks():
+    text = MODELS.standard_library(20_000)
+    few, many = (
+        launch(WIRE.measure_sums, text, world_size=n, device="cpu").values[0] for n in (2, 8)
+    )
+    bfloat16, exchanged, ring = WIRE.WAYS_TO_SUM
+    assert many[ring] > 2 * few[ring]
+    assert many[exchanged] < few[exchanged] and many[bfloat16] < few[bfloat16]
+    assert many[exchanged] < many[ring] / 2
+
+
+def test_mxfp8_halves_the_bytes_of_bfloat16_but_for_scales():
+    run = launch(WIRE.measure_gathers, world_size=3, device="cpu")
+    for rank in range(3):
+        ratio = run["MXFP8"].sent_bytes[rank] / run["bfloat16"].sent_bytes[rank]
+        assert ratio == pytest.approx((1 + 1 / 32) / 2, rel=0.01)
