@@ -396,6 +396,7 @@ problems = examine()
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
 # | loss scaling | multiply the loss so that no gradient becomes 0; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
+# | gated MLP (SwiGLU) | an MLP whose inside is a product: silu of one matrix, times another | 05d |
 # | logits | one number for each token of the vocabulary, before the softmax | 05e |
 # | recomputation | drop activations in the forward, compute them again in the backward | 05f |
 # | segment | the layers that are computed again together | 05f |
@@ -417,6 +418,7 @@ problems = examine()
 # | column, row layer | a linear layer whose outputs, or inputs, are split over ranks | 07 |
 # | parallel region | between f and g: where each rank has a part of a layer's result | 07 |
 # | key-value head | a head of keys and values that several heads of queries share | 07c |
+# | rotary positions (RoPE) | queries and keys, rotated by angles of their positions | 07c |
 # | sequence parallel | outside of the region, each rank has some positions of the text | 07e |
 # | key-value cache | keys and values of earlier tokens, kept while a text is written | 07f |
 # | stage | consecutive layers that one rank of a pipeline holds | 08 |

@@ -36,6 +36,7 @@ layers = 4
 
 # %%
 kept_tensors, language_model = lab("kept_tensors"), lab("language_model")
+llama = lab("llama")
 
 # %% [markdown]
 # ## 1 · What an operation keeps
@@ -185,12 +186,23 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 # precision. 32 such blocks would keep 137 GB of them for a single sample.
 
 # %% [markdown]
-# ## 4 · Other blocks
+# ## 4 · A block of today
 #
-# Llama's MLP has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$. (silu is a smooth
-# function like GELU.) The product of two branches is called a **gate**. So that it has as many
-# parameters as the plain MLP, its inside is 8/3 times as wide, and not 4 times. Does it keep less,
-# since it is narrower?
+# The block above is GPT-2's. Llama's, which most models of today have taken over, differs in five
+# ways:
+#
+# * **Gated MLP** (*SwiGLU*). It has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times
+#   $W_d$, where silu is a smooth function like GELU.
+# * **RMSNorm**. It divides $x$ by $\sqrt{\text{mean}(x^2)}$, and subtracts no mean.
+# * **Rotary positions** (*RoPE*). Queries and keys are rotated by angles that depend on their
+#   positions (part 07c), so that there is no table of positions.
+# * **Grouped heads**. Several query heads share a key and a value, which are fewer then.
+# * **No biases**.
+
+# %% [markdown]
+# Begin with the MLP, which has most of the 16. So that the gated one has as many parameters as the
+# plain one, its inside is 8/3 times as wide instead of 4 times. Does it keep less, since it is
+# narrower?
 
 # %%
 gated = predict("Llama's MLP keeps, in times its input", unit="times")
@@ -211,7 +223,48 @@ Table(["MLP", "parameters", "keeps, in times its input"],
 # and the input of the last matrix. The plain MLP keeps two tensors, each 4 times as wide.
 #
 # The rule is the same for any block you meet: go through its operations, ask what each needs for
-# its backward, and count each tensor once.
+# its backward, and count each tensor once. Here is the whole block next to the one of section 2,
+# with 4 query heads that share 2 keys and values:
+
+# %%
+llama_block = llama.LlamaBlock(width, heads=4, kv_heads=2)
+llama_kept = kept_tensors.count_saved_by_module(llama_block, x)
+plot_bars(["activation" if name == "mlp.1" else of for name, of in names.items()],
+          {which: [count.get(name, 0) / x.nbytes for name in names]
+           for which, count in {"GPT-2's block": kept, "Llama's block": llama_kept}.items()},
+          "times the block's input", title="What two blocks keep for their backward")
+
+# %% [markdown]
+# Let $h$ be the width, $k$ that of all keys together, $f$ the one inside the MLP, and let a head
+# have $d$ numbers. For each token, the block keeps
+#
+# | layer | keeps | numbers |
+# |---|---|---|
+# | `norm_1` and `norm_2`, each | its input; this input divided; a 1/root | 2 h + 1 |
+# | query, key, value | its input | h |
+# | attention | rotated query and key, value; its result; a number for each head | 2 h + 2 k + a |
+# | `mlp.0` | its input | h |
+# | silu and product | silu's input and result, the other factor | 3 f |
+# | `mlp.2` | its input | f |
+#
+# The rotation adds no activation. It keeps a cosine and a sine for each position and number of a
+# head, for queries and again for keys, and all samples and heads share them: $4sd$ numbers.
+
+# %%
+shapes = [(2, 16, 64, 4, 2, 170), (1, 8, 32, 8, 1, 50), (3, 20, 48, 6, 6, 128)]
+for shape in shapes:
+    count, context, of_width, *rest = shape
+    input_x = torch.randn(count, context, of_width, requires_grad=True)
+    found = kept_tensors.count_saved_by_module(llama.LlamaBlock(of_width, *rest), input_x)
+    print(f"{sum(found.values()):,} bytes, by the formula "
+          f"{kept_tensors.kept_by_llama_block(*shape):,}")
+
+# %% [markdown]
+# RMSNorm computes less than a layer norm and keeps nearly twice as much here, because PyTorch
+# computes it on a CPU by several operations, of which two keep a tensor. Layer norm is one
+# operation, which knows that it can compute the divided input again. Grouped heads save little: two
+# of the tensors shrink from $h$ to $k$ numbers. Their gain is in generating text, where all keys
+# and values are kept.
 
 # %% [markdown]
 # ## 5 · What grows, and what does not
@@ -255,7 +308,13 @@ print(f"each sample adds {each:,.0f} bytes of activations; "
 #   In float32 it was 64.
 
 # %% [markdown]
-# *Still on GPUs.* A compiler such as `torch.compile` may keep other tensors: it chooses what to
+# *Still on GPUs.* PyTorch has RMSNorm as one operation for them, whose backward takes the input and
+# one number for each token, according to its [table of
+# derivatives](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml)
+# (`_fused_rms_norm`). A block of Llama's then keeps $2h$ numbers fewer for each token. This was not
+# measured here.
+#
+# A compiler such as `torch.compile` may keep other tensors: it chooses what to
 # keep and what to compute again. Measure there, instead of counting.
 
 # %% [markdown]
@@ -289,8 +348,9 @@ put_to_the_test(f"""
 #
 # * An operation keeps what its backward needs: a product both factors, a sum nothing, GELU its
 #   input. A tensor that two layers keep is there once.
-# * A transformer block keeps 16 activations of the size of its input. Attention that stores its
-#   weights adds a part that grows with the square of the context.
+# * A transformer block keeps 16 activations of the size of its input, and Llama's block keeps more,
+#   above all for its gate. Attention that stores its weights adds a part that grows with the square
+#   of the context.
 # * Activations grow with samples and context. Model states do not.
 #
 # **Your exercise** stands in a cell above.

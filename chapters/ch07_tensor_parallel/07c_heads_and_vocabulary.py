@@ -192,7 +192,68 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # in a block. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
 
 # %% [markdown]
-# ## 4 · The vocabulary
+# ## 4 · Rotary positions and gates
+#
+# The block above is that of GPT-2. Most models of today have Llama's, with grouped heads, RMSNorm
+# (part 05d), no biases, and two things that have to be cut: rotary positions and a gated MLP.
+#
+# **Rotary positions** (*RoPE*) replace the table of positions. Two numbers of a head are a pair.
+# In queries and keys at place $p$ of the context, pair $i$ is rotated by the angle $p \, \theta_i$:
+#
+# $$(a, b) \rightarrow (a \cos p\theta_i - b \sin p\theta_i, \; b \cos p\theta_i + a \sin
+# p\theta_i), \qquad \theta_i = \text{base}^{-2i / \text{size}} .$$
+#
+# If a query at place $m$ meets a key at place $n$, their product depends on $m - n$ alone, because
+# rotating both by the same angle changes no product. So a score knows how far apart two tokens are.
+
+# %% [markdown]
+# ### Exercise {{rotate}} · Rotate queries and keys by their positions (RoPE)
+#
+# Write `rotate(x, places, base=10_000.0)` in [labs/llama.py](../labs/llama.py). `x` has the shape
+# (…, places, size), where `size`, that of a head, is even. `places` is an int64 tensor with the
+# place of each token in the whole context. On a rank with a piece of the context, it need not begin
+# with 0.
+#
+# Number $i$ of a head's first half and number $i$ of its second half are pair $i$, as in the
+# `transformers` package. Compute angles in float64, because places may be large numbers. Return a
+# new tensor with the shape and the dtype of `x`, through which gradients flow back to `x`.
+
+# %% [markdown]
+# For example, a head of 4 numbers has the pairs (0, 2) and (1, 3), which are rotated by $p$ and by
+# $p / 100$. The head [1, 0, 0, 0] becomes $[\cos p, 0, \sin p, 0]$: at place 0 it stays as it is.
+
+# %%
+check("{{rotate}}")
+
+# %% [markdown]
+# The angles depend on the place and on the number's index in its head, and every head has the same
+# ones. So a rank rotates its own heads, and **sends nothing**. A key-value head that is on several
+# ranks is rotated alike on each of them.
+
+# %% [markdown]
+# The **gated MLP** has two first matrices, one for the gate and one for its factor, and gate $j$
+# needs factor $j$. Cut both by columns, and they meet on the same rank. The lab stores them in one
+# matrix whose rows take turns: gate 0, factor 0, gate 1, factor 1, and so on. A rank's part is one
+# slice with an even number of rows, and the region is entered once. If each matrix entered alone,
+# the backward would sum the gradient of $x$ twice.
+
+# %%
+llama = lab("llama")
+of_today = {k: launch(measured.split_block, width, 8, 4, 64, llama.LlamaBlock, world_size=k,
+                      device="cpu") for k in (1, 2, 4)}
+print("a Llama block is that of one process, but for rounding:",
+      all(all(run.values) for run in of_today.values()))
+
+# %%
+def multiple(run):
+    return f"{sum(run[way].sent_bytes[0] for way in ways) / x_bytes:.1f} x"
+
+Table(["ranks", "all-reduces, forward", "backward", "sent", "sent by the block above"],
+      [[k, *(len(run[way].calls[0]) for way in ways), multiple(run), multiple(blocks[k])]
+       for k, run in of_today.items()])
+
+# %% [markdown]
+# ## 5 · The vocabulary
 #
 # The embedding and the last layer have a row for each token of the vocabulary. In a model of today
 # that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by
@@ -307,12 +368,13 @@ put_to_the_test(f"""
 # * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its
 #   rows.
 # * A **key-value head** may be on several ranks. Its gradient is the sum over them.
-# * A block takes two all-reduces forward and two backward, each of one activation.
+# * A block takes two all-reduces forward and two backward, each of one activation. So does a
+#   Llama block, because **rotary angles** depend on places and not on heads.
 # * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the
 #   logits stay where they are.
 #
 # **Your exercises**: {{cut_fused}} stands in a cell above. The others are in
-# [labs/replicated_heads.py](../labs/replicated_heads.py) and
+# [labs/replicated_heads.py](../labs/replicated_heads.py), [labs/llama.py](../labs/llama.py) and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #
 # **Next**: {{next}}.

@@ -246,7 +246,7 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.
 #
-# Shared key-value heads (7.11) need one thing more. They are on *some* ranks, and your
+# Shared key-value heads ({{few_heads}}) need one thing more. They are on *some* ranks, and your
 # `gradient_norm` only knows parts that are on one rank, and parameters that are on all. It counts a
 # shared head once for each rank that has it. The lab's `norm_with_copies` divides each square by
 # the number of ranks that have it:

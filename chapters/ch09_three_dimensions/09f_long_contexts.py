@@ -41,7 +41,7 @@ budget_megabytes = 8.0  # of a rank, in section 5
 # %% [markdown]
 # Four things still have to know of the whole text:
 #
-# * **Positions** are those in the whole text, also the angles of rotary embeddings.
+# * **Positions** are those in the whole text, also for rotary angles (exercise {{attend_from_piece}}).
 # * **Targets** are shifted by one *before* the text is cut. The next letter of a piece's last place
 #   is on another rank.
 # * **The loss**: the mean of the ranks' means is right only if all ranks have equally many targets.

@@ -114,7 +114,7 @@ KNOWN = {
     "kubernetes-validate": extra("clusters", "kubernetes_validate"),
     "accelerate": extra("bench", "accelerate"),
     "zizmor": Need(lambda: not ZIZMOR.exists(), "python3 tools/setup.py workflows"),
-    **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader")},
+    **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader", "transformers")},
 }
 
 

@@ -1,0 +1,76 @@
+# %% right · halves
+def rotate(x, places, base=10_000.0):
+    half = x.shape[-1] // 2
+    speeds = torch.tensor([base ** (-2 * i / x.shape[-1]) for i in range(half)], dtype=torch.float64)
+    angles = torch.outer(places.double(), speeds)
+    cos, sin = angles.cos().to(x), angles.sin().to(x)
+    a, b = x[..., :half], x[..., half:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+# %% right · complex numbers
+def rotate(x, places, base=10_000.0):
+    a, b = x.double().chunk(2, -1)
+    half = a.shape[-1]
+    angles = places[:, None] * base ** (-torch.arange(half, dtype=torch.float64) / half)
+    turned = torch.complex(a, b) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([turned.real, turned.imag], -1).to(x.dtype)
+
+# %% wrong · this counts from 0 on
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     places = torch.arange(x.shape[-2])
+# +     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+
+# %% wrong · as if it had no gaps
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     places = torch.arange(places[0], places[0] + x.shape[-2])
+# +     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+
+# %% wrong · these pairs are neighbours
+def rotate(x, places, base=10_000.0):
+    half = x.shape[-1] // 2
+    angles = places.double()[:, None] * base ** (-torch.arange(half).double() / half)
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    turned = pairs * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(-2).to(x)
+
+# %% wrong · the other way round
+# -     return x * cos + torch.cat([-second, first], -1) * sin
+# +     return x * cos + torch.cat([second, -first], -1) * sin
+
+# %% wrong · both new numbers have a plus
+# -     return x * cos + torch.cat([-second, first], -1) * sin
+# +     return x * cos + torch.cat([second, first], -1) * sin
+
+# %% wrong · half as large as it should be
+# -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+# +     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / x.shape[-1])
+
+# %% wrong · has no minus
+# -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+# +     speeds = base ** (torch.arange(half, dtype=torch.float64, device=x.device) / half)
+
+# %% wrong · In float32
+# -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+# +     speeds = base ** (-torch.arange(half, device=x.device) / half)
+
+# %% wrong · 10,000 is only its default
+# -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+# +     speeds = 10_000.0 ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+
+# %% wrong · are rounded to the dtype of x
+# -     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+# +     cos, sin = angles.cos(), angles.sin()
+
+# %% wrong · operations that autograd follows
+# -     first, second = x.chunk(2, -1)
+# +     x = x.detach()
+# +     first, second = x.chunk(2, -1)
+
+# %% wrong · from the new first half
+def rotate(x, places, base=10_000.0):
+    half, y = x.shape[-1] // 2, x.clone()
+    angles = places.double()[:, None] * base ** (-torch.arange(half).double() / half)
+    cos, sin = angles.cos().to(x), angles.sin().to(x)
+    y[..., :half] = y[..., :half] * cos - y[..., half:] * sin
+    y[..., half:] = y[..., half:] * cos + y[..., :half] * sin
+    return y

@@ -1,0 +1,82 @@
+"""Rotary positions: pairs of numbers, each rotated by an angle of its place."""
+
+import torch
+
+from coursekit.answers.remote_answer import call_next_to_answer
+from coursekit.kit import Formula, Wrong
+from coursekit.kit.results import text_of
+from pedagogy_lib.basics.closeness import close
+
+from .cases import draw_heads, find_gradient, places_of
+from .truth import MISTAKES, truth
+
+
+def differs(call, wanted, got) -> str:
+    """Describe the first wrong number by its place and by its index in the head."""
+    x, places, *_ = call
+    shapes = [list(torch.tensor(of).shape) for of in (wanted, got)]
+    if shapes[0] != shapes[1]:
+        return f"expected the shape {shapes[0]}, as x has, got {shapes[1]}"
+    flat = [torch.tensor(of).double().reshape(-1, *x.shape[-2:]) for of in (wanted, got)]
+    off = (~torch.isclose(*flat, rtol=1e-6, atol=1e-6)).nonzero()
+    if not len(off):
+        return ""
+    at, i = off[0, 1:].tolist()
+    numbers = [of[off[0, 0], at, i].item() for of in flat]
+    return (
+        f"place {places[at]}, number {i} of {x.shape[-1]}: expected {numbers[0]:.6g}, got "
+        f"{numbers[1]:.6g}"
+    )
+
+
+def goes_back(answer):
+    """Yield a line if the result has x's dtype and history; raise `Wrong` if not."""
+    x, slope, places = draw_heads(20, 2, 3, 4), draw_heads(21, 2, 3, 4), places_of(4, 5, 6)
+    dtype, gradient = call_next_to_answer(find_gradient, answer, x, places, slope)
+    if dtype != "torch.bfloat16":
+        raise Wrong(
+            "queries in bfloat16", f"expected a tensor of torch.bfloat16, got {dtype}",
+            "cosines and sines are rounded to the dtype of x: .to(x.dtype)",
+        )  # fmt: skip
+    if gradient is None or not close(gradient, truth(slope, -places)):
+        told = "x has no gradient" if gradient is None else "x has another gradient"
+        raise Wrong(
+            "its gradient", told,
+            "queries and keys are results of layers that learn: rotate them by operations that "
+            "autograd follows, without detach, tolist or numpy",
+        )  # fmt: skip
+    yield "bfloat16 stays bfloat16, and the gradient is rotated back"
+
+
+EXERCISE = Formula(
+    "rotate",
+    lab="llama",
+    cases={
+        "one pair, places 0, 1, 2": [(draw_heads(0, 1, 3, 2), places_of(0, 1, 2))],
+        "2 heads of 6 numbers": [(draw_heads(1, 2, 4, 6), places_of(0, 1, 2, 3))],
+        "a rank's piece, places 6 to 8": [(draw_heads(2, 2, 2, 3, 4), places_of(6, 7, 8))],
+        "a zigzag's places": [(draw_heads(3, 2, 4, 8), places_of(2, 3, 12, 13))],
+        "base 500,000": [(draw_heads(4, 3, 2, 6), places_of(9, 10), 500_000.0)],
+        "far places": [(draw_heads(5, 2, 2, 8), places_of(99_999, 100_000))],
+        "one token, without heads": [(draw_heads(6, 1, 4), places_of(7))],
+    },
+    truth=truth,
+    mistakes=MISTAKES,
+    differs=differs,
+    right=lambda calls, values: f"rotated, {text_of(list(calls[0][0].shape))}",
+    also=goes_back,
+    asked="a tensor of x's shape",
+    errors={
+        "must match the size": "angles are (places, size / 2). They fit each half of x, whose "
+        "last two dimensions are places and half a head",
+        "float() argument": "places is a tensor: places.to(torch.float64)",
+    },
+    hints=(
+        "The angles are a table, a row per place and a column per pair: "
+        "places.unsqueeze(-1) * speeds, both in float64.",
+        "x.chunk(2, -1) gives the two halves a and b, and number i of a and number i of b are a "
+        "pair.",
+        "torch.cat([a * cos - b * sin, b * cos + a * sin], -1), with cos and sin of the angles, "
+        "rounded to x.dtype.",
+    ),
+)  # fmt: skip
