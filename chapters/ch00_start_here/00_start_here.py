@@ -415,6 +415,8 @@ problems = examine()
 # | DTensor | PyTorch's tensor that knows its placement: Shard, Replicate or Partial | 06h |
 # | LoRA | train two small matrices beside a frozen one | 06h |
 # | meta device | where tensors have shapes, and no memory | 06i |
+# | trust ratio | the norm of a layer's weights, divided by the norm of its step | 06j |
+# | remainder | the 16 bits of a float32 master that its bfloat16 weight lacks | 06j |
 # | column, row layer | a linear layer whose outputs, or inputs, are split over ranks | 07 |
 # | parallel region | between f and g: where each rank has a part of a layer's result | 07 |
 # | key-value head | a head of keys and values that several heads of queries share | 07c |
@@ -531,6 +533,7 @@ problems = examine()
 # | [06g · State on disk][06g] | Must all of it be in memory? |
 # | [06h · Sharding engines][06h] | What do the real engines do beside that? |
 # | [06i · An FSDP2 program][06i] | What belongs in a program with FSDP2? |
+# | [06j · Muon, LARS and LAMB under ZeRO and FSDP2][06j] | Which optimizers can step on a shard? |
 # | [07 · Tensor parallel][07] | How to split one matrix product? |
 # | [07b · The pair][07b] | Why do two products need one sum? |
 # | [07c · Heads and vocabulary][07c] | How to split attention, and the vocabulary? |
@@ -585,6 +588,7 @@ problems = examine()
 # [06g]: 06g_state_on_disk.ipynb
 # [06h]: 06h_sharding_engines.ipynb
 # [06i]: 06i_an_fsdp2_program.ipynb
+# [06j]: 06j_optimizers_on_shards.ipynb
 # [07]: 07_tensor_parallel.ipynb
 # [07b]: 07b_the_pair.ipynb
 # [07c]: 07c_heads_and_vocabulary.ipynb
