@@ -154,7 +154,7 @@ def all_recorded() -> list[dict]:
 
 
 def find_guilty(dumps):
-    """Exercise 3.21. Find the rank that fell out of step, at which call, and how.
+    """Exercise 3.22. Find the rank that fell out of step, at which call, and how.
 
     dumps   for each rank, a list of its recorded calls, as from `read_flight_recorder`
     Returns (rank, number of the first call at which it differs from most others, mistake), where

@@ -318,6 +318,53 @@ print(f"each sample adds {each:,.0f} bytes of activations; "
 # keep and what to compute again. Measure there, instead of counting.
 
 # %% [markdown]
+# ## 6 · Activation offloading
+#
+# What is kept need not stay where it was computed. **Offloading** moves saved tensors to another
+# memory, on GPUs that of the host, and brings each back when its backward needs it. Autograd has
+# two hooks for it: one gets each tensor that is saved, and returns what to keep in its place; the
+# other turns that into the tensor again.
+#
+# PyTorch's `torch.autograd.graph.save_on_cpu` moves everything. A CPU has no second memory, so here
+# the *host* is an array that does not count as a tensor. Bytes are measured, and speed is not.
+
+# %%
+offloading, text = lab("offloading"), language_model.standard_library(20_000)
+moved = {way: launch(offloading.step_in, way, text, width, layers, samples, world_size=1,
+                     device="cpu") for way in offloading.WAYS}
+exact = moved["kept"].values[0][0]
+Table(["", "left on the device", "moved out", "moved back", "same gradients"],
+      [[way, *(f"{count / 1e6:.2f} MB" for count in (offloading.left_on_device(run, way),
+                                                     *run.values[0][1:])),
+        torch.equal(run.values[0][0], exact)] for way, run in moved.items()])
+
+# %% [markdown]
+# Hardly anything is left, and the gradients are the same to the last bit. But moving everything
+# moves more than was kept: autograd saves a tensor once for each operation that needs it, although
+# it is in memory only once, and it saves weights, which stay on the device anyway. The careful way
+# stores each memory once, and leaves weights and tensors below 1 kB where they are. (It brings a
+# memory back for each tensor in it.)
+#
+# Is there time to move? In a block, a token keeps $16\,h$ numbers of 2 bytes, and its forward takes
+# $24\,h^2$ FLOPs in products. So both are equally long at one width:
+
+# %%
+def hiding_width(flops_per_second, bytes_per_second):
+    return 16 * 2 * flops_per_second / (24 * bytes_per_second)
+
+for link, speed in {"64 GB/s": 64e9, "450 GB/s": 450e9}.items():
+    print(f"400 TFLOP/s, host at {link}: the forward hides the moving from a width of "
+          f"{hiding_width(400e12, speed):,.0f} on")
+
+# %% [markdown]
+# **On GPUs** a PCIe 5 slot with 16 lanes moves 128 GB/s, both directions together, and a GB200's
+# link to its host 900, according to [Transformer
+# Engine](https://github.com/NVIDIA/TransformerEngine/blob/080c0dccc3d5de700a531e0a9c40c01a0e87965c/docs/features/other_optimizations/cpu_offloading/cpu_offloading.rst).
+# It offloads layers asynchronously, while the next ones compute. (The 400 TFLOP/s are assumed.)
+# `save_on_cpu(pin_memory=True)` copies into pinned memory, from which copies can run beside
+# kernels. How much of it is hidden was not measured here.
+
+# %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
@@ -352,6 +399,7 @@ put_to_the_test(f"""
 #   above all for its gate. Attention that stores its weights adds a part that grows with the square
 #   of the context.
 # * Activations grow with samples and context. Model states do not.
+# * **Offloading** moves what is kept to another memory. Move each memory once, and no weights.
 #
 # **Your exercise** stands in a cell above.
 #

@@ -23,7 +23,8 @@ import json
 import textwrap
 
 from pedagogy_lib import (
-    RankError, Table, lab, launch, plot_bars, predict, progress, put_to_the_test, rounding,
+    RankError, Table, close, lab, launch, plot_bars, predict, progress, put_to_the_test,
+    relative_gap, rounding,
 )
 
 # %% tags=["parameters"]
@@ -298,6 +299,53 @@ if engines.HAS_DEEPSPEED:
 # 1.0 (`GRADIENT_CLIPPING_DEFAULT` in its `runtime/constants.py`). So write the number.
 
 # %% [markdown]
+# ## 5 · FSDP2 and torch.compile
+#
+# FSDP2 gathers and releases a unit in hooks, which are Python and communication. A graph contains
+# neither. So one compiles each block, and the hooks run around its graph. With recomputation there
+# are three wrappers, and the order counts. Here they are applied from the inside out, on two ranks,
+# to three equal blocks. (These graphs run without generated code, so no C++ compiler is needed.)
+
+# %%
+compiled = lab("compiled_fsdp2")
+orders = launch(compiled.try_orders, world_size=2, device="cpu").values[0]
+exact = orders.pop(None)[2]
+Table(["from the inside out", "graphs compiled", "the graph recomputes", "gradients equal"],
+      [[order, graphs, recomputes, close(gradients, exact)]
+       for order, (graphs, recomputes, gradients) in orders.items()])
+
+# %% [markdown]
+# * **Three equal blocks need one graph.** That is why one compiles blocks, and not the whole model.
+# * **Compiled around the recomputation**, the graph knows of it, and recomputes by itself. Inside
+#   of it, the compiled forward runs twice.
+# * **Around the unit** there is no graph at all. The tracer meets FSDP2's hooks inside the wrapper,
+#   gives up, and nothing is compiled. Gradients are right, and nothing reports it.
+#
+# What does compiling cost? Now Inductor generates code, on one rank, and the first of four steps
+# pays for it:
+
+# %% tags=["nbval-ignore-output"]
+missing = compiled.why_no_compiler()
+print(missing or "", end="")
+trained = {} if missing else {
+    way: launch(compiled.train, way == "compiled", world_size=1, device="cpu",
+                timeout=180).values[0]
+    for way in ("as it is", "compiled")}
+Table(["", "first step", "the quickest other one", "weights as without, to 1e-5"],
+      [[way, f"{first:.2f} s", f"{1e3 * min(others):.1f} ms",
+        relative_gap(weights, trained["as it is"][1]) < 1e-5]
+       for way, ((first, *others), weights) in trained.items()]) if trained else None
+
+# %% [markdown]
+# The weights are the same up to float32's rounding: a compiler adds up in another order. This model
+# is far too small to gain anything. Read the first column: it is paid again in each process that
+# starts, unless the compiler's cache has the code (it was switched off here).
+#
+# **On GPUs** torchtitan applies recomputation, compiles each block, and then shards, in this order
+# ([source](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)):
+# repeated blocks are compiled once, says a comment there.
+
+# %% [markdown]
 # ## Put to the test
 #
 # D is the bytes of all parameters, in the words of a book chapter.
@@ -459,6 +507,7 @@ put_to_the_test(surprises + f"""
 # * The first FSDP makes a unit one **flat parameter**. FSDP2 cuts each parameter along its first
 #   dimension, into a **DTensor**. So frozen weights, weight decay by group and checkpoints work.
 # * A default can silently turn off the sharding that you asked for: count calls and bytes.
+# * From the inside out: recompute, compile, shard. In another order nothing may be compiled.
 #
 # **Next**: {{next}}.
 

@@ -29,7 +29,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_curves, plot_stacks, predict, progress, put_to_the_test,
+    Table, check, close, hint, lab, launch, plot_curves, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -38,6 +38,7 @@ steps = 12
 
 # %%
 recipe, symptoms = lab("fsdp2_recipe"), lab("recipe_symptoms")
+options = lab("fsdp2_options")
 text = lab("language_model").standard_library(50_000)
 kept = tempfile.TemporaryDirectory(prefix="train-fsdp2-")
 folder = Path(kept.name)
@@ -190,6 +191,67 @@ ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
 # gathered once.) Against DDP with a model in bfloat16 it is twice as much. So "50 % more" is true
 # only if all three collectives have the same dtype.
 #
+# ### With autocast
+#
+# A program that comes from one GPU often has `torch.autocast` (part 03g). The policy decides once
+# for each unit; autocast decides anew in each operation. What does a step do under one of them, and
+# under both? This model has an embedding, two blocks with a norm and products, and a last layer:
+
+# %% tags=["nbval-ignore-output"]
+run = launch(options.step_in_each, options.PRECISIONS, world_size=2, device="cpu")
+exact, rows = run.values[0]["float32"][1], []
+for name, (dtypes, gradients) in run.values[0].items():
+    error = (gradients - exact).norm() / exact.norm()
+    rows.append([name, *dtypes.values(), *options.bytes_travelling(run, name), f"{error:.1%}"])
+Table(["", "weights", "norm", "product", "output", "loss", "gather", "reduce", "error"], rows,
+      note="bytes per number when gathered and reduced; error of the gradient against float32")
+
+# %% [markdown]
+# * **The policy** turns everything inside a unit into bfloat16: the norm, and without
+#   `output_dtype` even the loss.
+# * **Autocast** leaves the weights in float32, so that they are gathered with 4 bytes: 12 bytes per
+#   parameter where the policy needs 8. Products are in bfloat16, norms and the loss in float32.
+# * **Both** travel as the policy says. Autocast only adds the float32 loss.
+#
+# With `cast_forward_inputs=False` the policy leaves a unit's inputs as they are. A float32 input
+# then meets bfloat16 weights, and the first product raises an error, unless autocast casts it.
+
+# %% [markdown]
+# **On GPUs** autocast has a
+# [longer list](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
+# of operations in float32, `layer_norm` and `softmax` among them. torchtitan leaves precision to
+# FSDP2, without autocast, according to a
+# [pull request](https://github.com/pytorch/torchtitan/pull/2213).
+#
+# ### Exercise {{bytes_per_number}} · Dtypes under a policy and autocast
+#
+# Write `bytes_per_number(param, reduce, output, autocast)`. It returns the bytes of a number in
+# five places of a step: gathered weights, the result of a product, the model's output, the loss,
+# reduced gradients.
+#
+# `param`, `reduce` and `output` are the policy's dtypes, as bytes: 2 for bfloat16, 4 for float32,
+# None where it says nothing. `autocast` tells whether forward and loss are under autocast to
+# bfloat16.
+
+# %% [markdown]
+# Stored weights and inputs are float32. The model ends with a product, and the loss is a
+# cross-entropy. Without `reduce_dtype`, gradients are reduced in the dtype of the gathered weights.
+#
+# For example, `bytes_per_number(2, 4, None, False)` is the row *policy* of the table: it returns
+# `(2, 2, 2, 2, 4)`.
+
+# %%
+def bytes_per_number(param, reduce, output, autocast):
+    ### BEGIN SOLUTION
+    weights = param or 4
+    product = 2 if autocast else weights
+    logits = output or product
+    return weights, product, logits, 4 if autocast else logits, reduce or weights
+    ### END SOLUTION
+
+check("{{bytes_per_number}}", bytes_per_number)
+
+# %% [markdown]
 # ## 4 · One step
 #
 # ```python
@@ -201,8 +263,7 @@ ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
 # ```
 #
 # It looks like one process. Three things are hidden in it.
-
-# %% [markdown]
+#
 # * **`model(inputs)`**, and not `model.forward(inputs)`: hooks gather the units, and only a call of
 #   the module runs them.
 # * **The gradient is the mean** over the ranks. Nobody divides by their number again.
@@ -220,10 +281,83 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 # With `--recompute` the file wraps each block in `checkpoint_wrapper` before it is sharded, as
 # [torchtitan](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)
 # does: then a unit is what is recomputed. (Part 06f has shown that it costs no further bytes.)
-# torchtitan calls `torch.compile` between the two, on each wrapped block.
+# torchtitan calls `torch.compile` between the two, on each wrapped block (part
+# [06h](06h_sharding_engines.ipynb) compares the orders).
 #
 # Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).
+#
+# ### Micro-batches, and other meshes
+#
+# FSDP2 reduces gradients in every backward. After `model.set_requires_gradient_sync(False)` it adds
+# them up instead, whole, on each rank (part 06f). After `model.set_reshard_after_backward(False)`,
+# units also stay gathered for the next micro-batch. Here is a step of three micro-batches:
+
+# %%
+run = launch(options.accumulate_each, text, 3, world_size=4, device="cpu")
+exact = run.values[0]["reduced each time"]
+Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradients equal"],
+      [[way, options.calls_named("reduce_scatter", run, way),
+        f"{sum(options.models_sent(run, way).values()):.2f}",
+        *(f"{options.models_held(kind, run, way):.2f}" for kind in ("gradients", "parameters")),
+        close(gradients, exact)] for way, gradients in run.values[0].items()],
+      note="4 ranks; sent by textbook; gradients and parameters held at most, in models")
+
+# %% [markdown]
+# Reduced once, a step sends less, and each rank keeps all gradients of the model instead of its
+# part. The program does this with `--micro-batches`.
+#
+# **On GPUs**, torchtitan reduces in every micro-batch. A maintainer prefers that where memory is
+# short ([issue 292](https://github.com/pytorch/torchtitan/issues/292)). With replicas, it delays
+# their all-reduce alone, by `set_requires_all_reduce`
+# ([4505](https://github.com/pytorch/torchtitan/pull/4505)). A context manager written for DDP does
+# nothing to FSDP2, and says nothing
+# ([a report](https://github.com/NVIDIA/cosmos-framework/issues/161)).
+
+# %% [markdown]
+# ### Exercise {{accumulate_sharded}} · Gradient accumulation with FSDP2
+#
+# Write `accumulate_sharded(model, loss_fn, micro_batches)`. `model` is sharded by FSDP2 already,
+# and has no gradients. `micro_batches` is this rank's list of at least one pair of inputs and
+# targets. All have one size, and each rank has equally many. `loss_fn(outputs, targets)` is a mean.
+#
+# Afterwards each `.grad` has this rank's shard of the mean gradient over all micro-batches of all
+# ranks. Each unit reduces once, in the last backward. A plain backward that follows reduces again.
+# Nothing is returned, and no weight changes.
+#
+# For example, two micro-batches on each of two ranks have the gradients 1 and 2, and 3 and 6. The
+# mean is 3.
+
+# %%
+def accumulate_sharded(model, loss_fn, micro_batches):
+    ### BEGIN SOLUTION
+    count = len(micro_batches)
+    for number, (inputs, targets) in enumerate(micro_batches):
+        model.set_requires_gradient_sync(number == count - 1)
+        (loss_fn(model(inputs), targets) / count).backward()
+    ### END SOLUTION
+
+check("{{accumulate_sharded}}", accumulate_sharded)
+
+# %% [markdown]
+# `reshard_after_forward` may also be a **number**: 2 on 4 ranks means that after the forward each
+# unit stays split over 2 ranks, so that the backward gathers it from one neighbour. And a mesh of 2
+# × 2 ranks makes two **replicas** (HSDP, part 06h). By textbook, what travels where, and what is
+# kept in between?
+
+# %%
+run = launch(options.step_on_each_mesh, text, world_size=4, device="cpu")
+exact, _ = run.values[0]["True"]
+Table(["reshard_after_forward", "models sent", "parameters kept in between", "gradients equal"],
+      [[name, options.sent_where(run, name),
+        f"{options.models_held('parameters', run, f'{name}: between'):.2f} models",
+        close(gradients, exact)] for name, (gradients, _) in run.values[0].items()])
+
+# %% [markdown]
+# With 2, the backward's gathers stay among two ranks, which can be those of one machine, and half
+# of each block's parameters is kept. With False nothing is gathered again, and all are kept. With
+# two replicas, gathers and reduce-scatters never leave a half, and an all-reduce of the shards
+# joins the halves. The program has `--replicas`.
 #
 # ## 5 · The checkpoint
 #
@@ -262,8 +396,6 @@ alone = launch(recipe.train_one_process, text, ["--precision", "float64", "--ste
                world_size=1, device="cpu").values[0]
 gap = recipe.largest_gap(later.values[0][1], alone)
 print(f"weights after {steps} steps, as one process to 1e-10: {gap < 1e-10}")
-
-# %%
 in_one_go = launch(recipe.run_training, text, ["--precision", "float64", "--steps", str(steps)],
                    world_size=1, device="cpu").values[0][0]
 
@@ -376,19 +508,9 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 #
 # Stage 3 keeps 140 GB on each GPU, nearly all of an H200, with little left for gathered units,
 # activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
-# 16 bytes as well. What do more GPUs change?
-
-# %%
-plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16, 32, 64)},
-            limits={"H100 80 GB": 80e9, "H200 141 GB": 141e9},
-            title="Model states on each GPU with FSDP2: 70 billion parameters, 4 + 4 + 8 bytes")
-
-# %% [markdown]
-# On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a short context,
-# recomputed, may just fit with `fused=True` in the optimizer, since drivers report some more than
-# 141 GB. (By default its step needs 4 bytes more per parameter on GPUs, as part 05 has measured.)
-# Otherwise take 16 GPUs or
-# more, offload the optimizer (part 06g), or take states of fewer bytes (part
+# 16 bytes as well. On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a
+# short context, recomputed, may just fit with `fused=True` in the optimizer. Otherwise take more
+# GPUs, offload the optimizer (part 06g), or take states of fewer bytes (part
 # [05c](05c_smaller_optimizer_states.ipynb)).
 
 # %% [markdown]
@@ -462,11 +584,14 @@ put_to_the_test(surprises + f"""
 # * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights and buffers. FSDP2 does
 #   not broadcast by itself.
 # * Blocks first, then the model. Say nothing about the **root**.
-# * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32.
-# * Gradients are means. `clip_grad_norm_` takes the norm of all shards.
+# * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32. Autocast
+#   in place of the policy gathers float32.
+# * Gradients are means, reduced in every backward unless you say otherwise. `clip_grad_norm_` takes
+#   the norm of all shards.
 # * Every rank writes its shards. Any number of ranks reads them.
 #
-# **Your exercise** stands in a cell above. The program is
+# **Your exercises**, {{bytes_per_number}}, {{accumulate_sharded}} and {{prepare}}, stand in cells
+# above. The program is
 # [labs/train_fsdp2.py](../labs/train_fsdp2.py).
 #
 # **Next**: {{next}}.

@@ -174,7 +174,7 @@ check("{{gradient_norm}}")
 # fall? Will it be the same on all ranks?
 
 # %%
-text = lab("language_model").standard_library(100_000)
+text, by_autocast = lab("language_model").standard_library(100_000), lab("tensor_autocast")
 right = f"{n} ranks"
 ways = {"one process": (1, ""), right: (n, ""), parts.NO_F: (n, parts.NO_F),
         parts.OTHER_TOKENS: (n, parts.OTHER_TOKENS)}
@@ -242,6 +242,48 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # With accumulation, what completes gradients (`sum_shared_gradients` of 07c, and 07e's sum of
 # partial gradients) is called **once per step**, after the last backward. It sums what is in
 # `.grad`, so a call after each backward would sum the earlier sums again.
+
+# %% [markdown]
+# ### Under autocast
+#
+# Autocast decides in each operation, and a sum over ranks follows an operation. So a row-parallel
+# layer's product is rounded to bfloat16, and *then* summed. How many bytes does a number have in
+# each sum of a step, and how far are the gradients from those of one process?
+
+# %% tags=["nbval-ignore-output"]
+rows = []
+for autocast in (False, True):
+    run = launch(by_autocast.step_under, autocast, text, world_size=2, device="cpu")
+    split, alike, exact = run.values[0]
+    sums = ", ".join(f"{number} sums of {size:g} bytes per number"
+                     for size, number in sorted(by_autocast.bytes_in_sums(run).items()))
+    rows.append(["autocast" if autocast else "float32", sums,
+                 *(f"{by_autocast.error_of(*pair):.1e}" for pair in
+                   ((split, exact), (alike, exact), (split, alike)))])
+Table(["", "in a step", "2 ranks", "1 process", "2 ranks and 1 process"], rows,
+      note="relative errors of all gradients: against float32 in one process; of the two")
+
+# %% [markdown]
+# The blocks' forward sums are halved. Sums of the backward, those of the embedding and of the last
+# layer stay in float32, because what they add up was never rounded: norms compute in float32. Two
+# ranks are as far from float32 as one process is. But each rank rounds a *part* of a sum, and the
+# sum of parts is rounded again. Does that grow with the ranks?
+
+# %% tags=["nbval-ignore-output"]
+by_ranks = {k: launch(by_autocast.row_product_errors, world_size=k, device="cpu").values[0]
+            for k in (1, 2, 4, 8)}
+Table(["ranks", *by_ranks[1]],
+      [[k, *(f"{error:.2%}" for error in errors.values())] for k, errors in by_ranks.items()],
+      note="relative error of a product of 64 × 4,096 by 4,096 × 64 numbers, against float64")
+
+# %% [markdown]
+# Summed in bfloat16, the error grows with the ranks, here over Gloo. Cast to float32 for the sum,
+# it stays what rounding the parts costs, and the message has twice the bytes.
+#
+# **On GPUs** torchtitan leaves precision to FSDP2. With tensor parallelism alone it warns, and
+# turns mixed precision off, according to a [pull
+# request](https://github.com/pytorch/torchtitan/pull/2213) that would allow autocast there. How
+# NCCL rounds inside a sum was not measured here.
 
 # %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.

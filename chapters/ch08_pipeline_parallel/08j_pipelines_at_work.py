@@ -22,6 +22,7 @@
 # %% jupyter={"source_hidden": true}
 import json
 import tempfile
+import textwrap
 from pathlib import Path
 
 from pedagogy_lib import (
@@ -36,6 +37,7 @@ world_size = 4
 schedules, pipeline_engines = lab("schedules"), lab("pipeline_engines")
 language_model = lab("language_model")
 composed_pipelines, pipelines_alone = lab("composed_pipelines"), lab("pipelines_alone")
+pipelines_autocast = lab("pipelines_autocast")
 text, p, m = language_model.standard_library(100_000), world_size, 2 * world_size
 
 # %% [markdown]
@@ -113,6 +115,29 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # timed the actions of both (torch 2.13), PyTorch's ranks needed more of it in a step, most of it in
 # I and W. For each micro-batch, PyTorch's engine walks through the graph in Python, and looks for
 # the part that belongs to the weights. The course's engine only splits linear layers.
+
+# %% [markdown]
+# ### The message under autocast
+#
+# A receiver allocates memory before a message arrives, so it has to know the shape and the dtype.
+# Under `torch.autocast` a stage that ends with a product returns bfloat16, although its weights are
+# float32. The course's pipeline has messages of the weights' dtype, and an option for others (part
+# 08c). PyTorch's schedule runs its stages in the first step to learn what they return. Which of
+# these give the gradients of one process under autocast?
+
+# %% tags=["nbval-ignore-output"]
+for way in pipelines_autocast.WAYS:
+    print(textwrap.fill(f"{way}: {pipelines_autocast.outcome_of(way)}", 88))
+
+# %% [markdown]
+# The course's pipeline refuses a message that it would misread. PyTorch's schedule keeps what its
+# first step has taught it. If that step ran in float32, say to warm up, then a later message of
+# half the bytes is written into a float32 buffer: two bfloat16 numbers are read as one, and the
+# rest of the buffer is older. The last line says whether your version notices it; 2.13 does not,
+# over Gloo. So enter autocast before the first step, or cast a stage's output to a fixed dtype.
+#
+# **On GPUs** torchtitan does not use autocast with a pipeline alone, and leaves precision to FSDP2,
+# according to a [pull request](https://github.com/pytorch/torchtitan/pull/2213). NCCL was not tried.
 
 # %% [markdown]
 # ## 2 · Replicas: how often to reduce?

@@ -70,7 +70,7 @@ def duplicate(shards, group=None) -> list[Tensor]:
 
 
 def orthogonalize_by_owner(shards, owners, group=None) -> list[Tensor]:
-    """Exercise 6.21. Let one rank orthogonalize each matrix.
+    """Exercise 6.23. Let one rank orthogonalize each matrix.
 
     Matrix k is gathered on rank owners[k] of the group alone, which sends each rank its rows of the
     result. All matrices are gathered before the first is orthogonalized, because owners would

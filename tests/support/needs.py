@@ -60,6 +60,12 @@ def walls() -> bool:
     return not USABLE
 
 
+def compiler() -> str:
+    from helpers import load_solved_lab
+
+    return load_solved_lab("compiled_fsdp2").why_no_compiler()
+
+
 def python_of_all() -> bool:
     from classroom.sandbox import other_user
 
@@ -95,6 +101,7 @@ def extra(name, package=None) -> Need:
 KNOWN = {
     "Chromium": Need(lambda: not CHROMIUM, "sudo apt install chromium"),
     WALLS: Need(walls, "sudo apt install bubblewrap"),
+    "a C++ compiler": Need(compiler, "sudo apt install g++, and Python's header files"),
     "node": Need(programs("node"), "sudo apt install nodejs"),
     "SLURM": Need(programs("slurmctld", "slurmd", "sbatch"), "sudo apt install slurm-wlm"),
     "ip": Need(programs("ip"), "sudo apt install iproute2"),

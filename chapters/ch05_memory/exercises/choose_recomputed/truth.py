@@ -1,0 +1,106 @@
+"""The right results, and the results of known mistakes."""
+
+
+def choices(parts):
+    """Yield each set of indices, as a list."""
+    for bits in range(1 << len(parts)):
+        yield [k for k in range(len(parts)) if bits >> k & 1]
+
+
+def bytes_of(parts, chosen) -> float:
+    return sum(parts[k][0] for k in chosen)
+
+
+def flops_of(parts, chosen) -> float:
+    return sum(parts[k][1] for k in chosen)
+
+
+def kept_by(parts, recomputed) -> float:
+    return bytes_of(parts, set(range(len(parts))) - set(recomputed))
+
+
+def cheapest(parts, budget) -> list[int]:
+    """Return the right indices; it goes from part to part, and keeps the best for each size."""
+    best = {0: (0, [])}  # bytes kept: (FLOPs, recomputed)
+    for number, (size, flops) in enumerate(parts):
+        after = {}
+        for kept, (cost, chosen) in best.items():
+            both = ((kept + size, (cost, chosen)), (kept, (cost + flops, [*chosen, number])))
+            for key, value in both:
+                if key <= budget and (key not in after or value < after[key]):
+                    after[key] = value
+        best = after
+    return min(best.values())[1]
+
+
+def greedily(key, reverse=True):
+    """Return a function that recomputes in the order of a key until the rest fits."""
+
+    def function(parts, budget):
+        chosen = []
+        for k in sorted(range(len(parts)), key=lambda k: key(*parts[k]), reverse=reverse):
+            if kept_by(parts, chosen) > budget:
+                chosen.append(k)
+        return sorted(chosen)
+
+    return function
+
+
+def of_those(fits, cost=flops_of):
+    """Return a function that takes the cheapest choice for which fits(parts, chosen, budget)."""
+
+    def function(parts, budget):
+        possible = [chosen for chosen in choices(parts) if fits(parts, chosen, budget)]
+        return min(possible, key=lambda chosen: cost(parts, chosen))
+
+    return function
+
+
+def fits_budget(parts, chosen, budget):
+    return kept_by(parts, chosen) <= budget
+
+
+def others(parts, budget):
+    return sorted(set(range(len(parts))) - set(cheapest(parts, budget)))
+
+
+def sort_by_flops(parts, budget):
+    return sorted(cheapest(parts, budget), key=lambda k: parts[k][1])
+
+
+MISTAKES = [
+    ("these parts are kept; asked are those that are recomputed", others),
+    ("the parts with the most bytes per FLOP are taken first. That is a good rule, but the last "
+     "part taken may free much more than is needed, and another choice is cheaper: try all of them",
+     greedily(lambda size, flops: size / max(flops, 1e-9))),
+    ("the parts with the fewest FLOPs are taken first, however little they free",
+     greedily(lambda size, flops: flops, reverse=False)),
+    ("the largest parts are taken first, however much recomputing them costs",
+     greedily(lambda size, flops: size)),
+    ("this is the fewest parts that are enough; asked are the fewest FLOPs",
+     of_those(fits_budget, lambda parts, chosen: (len(chosen), flops_of(parts, chosen)))),
+    ("this frees as few bytes as is enough; asked are the fewest FLOPs",
+     of_those(fits_budget, bytes_of)),
+    ("what takes exactly `budget` bytes fits: <=",
+     of_those(lambda parts, chosen, budget: kept_by(parts, chosen) < budget
+              or len(chosen) == len(parts))),
+    ("the bytes of the parts that are recomputed are compared with the budget; those of the others "
+     "have to fit",
+     of_those(lambda parts, chosen, budget: bytes_of(parts, chosen) >= min(
+         budget, bytes_of(parts, range(len(parts)))))),
+    ("everything is recomputed, although some parts may be kept",
+     lambda parts, budget: list(range(len(parts)))),
+    ("the indices are in the order of their FLOPs; asked is ascending order", sort_by_flops),
+]  # fmt: skip
+
+
+def describe_difference(call, wanted, got) -> str:
+    parts, budget = call
+    try:
+        kept, cost = kept_by(parts, got), flops_of(parts, got)
+    except (TypeError, IndexError):
+        return ""
+    told = f"recompute {wanted} for {flops_of(parts, wanted):g} FLOPs; got {got}"
+    if kept > budget:
+        return f"{told}, with which {kept:g} bytes are kept: the budget is {budget:g}"
+    return f"{told}, which costs {cost:g}"

@@ -1,0 +1,45 @@
+"""torch.compile with DDP: where its graphs are cut, and what their gradients are."""
+
+import copy
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import load_solved_lab
+from torch.nn.parallel import DistributedDataParallel
+
+from pedagogy_lib import close, launch
+
+COMPILED, SIMPLE = map(load_solved_lab, ("compiled_ddp", "simple_ddp"))
+
+
+@pytest.mark.parametrize(("optimize_ddp", "graphs"), [(True, 5), (False, 1)])
+def test_graphs_are_cut_where_buckets_end(optimize_ddp, graphs):
+    events, *_ = launch(COMPILED.run_compiled, optimize_ddp, world_size=2, device="cpu").values[0]
+    assert COMPILED.count_graphs(events) == graphs
+    assert (COMPILED.count_hidden(events) > 0) == optimize_ddp
+    names = [event for event in events if event != "all-reduce"]
+    assert names == [str(number) for number in range(graphs)]
+
+
+def compare_with_one_process(n):
+    """Return whether a compiled step has one process's gradients, in float64, twice in turn."""
+    COMPILED.silence_tracer()
+    model = COMPILED.SmallModel().double()
+    alone, ddp = copy.deepcopy(model), DistributedDataParallel(model)
+    forward, found = torch.compile(ddp, backend="eager"), []
+    for samples in (4 * n, 2 * n):  # another size: it is traced anew
+        inputs, targets = COMPILED.draw_samples(samples)
+        for each, call, batch in ((ddp, forward, SIMPLE.share_of_rank((inputs, targets))),
+                                  (alone, alone, (inputs, targets))):  # fmt: skip
+            each.zero_grad()
+            torch.nn.functional.mse_loss(call(batch[0]), batch[1]).backward()
+        found.append(all(close(p.grad, q.grad)
+                         for p, q in zip(model.parameters(), alone.parameters())))  # fmt: skip
+    return found, dist.get_rank()
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_compiled_step_has_the_gradients_of_one_process(n):
+    values = launch(compare_with_one_process, n, world_size=n, device="cpu").values
+    assert values == [([True, True], rank) for rank in range(n)]
