@@ -14,17 +14,19 @@
 #
 # *Measured in section 3: what four ranks hold before and after each of eight collectives.*
 #
-# **After this part you can** send and receive without getting stuck, read a report of a hang, and
-# say what each collective gives to whom.
+# **After this part you can** send and receive without getting stuck, read a report of a hang, say
+# what each collective gives to whom, compute while one is under way, and make a group.
 #
 # {{takes}}
 
 # %% jupyter={"source_hidden": true}
+import time
+
 import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, Table, check, hint, lab, launch, plot_holdings, plot_timeline, predict, progress,
+    HangError, Machines, check, hint, lab, launch, plot_holdings, plot_timeline, predict, progress,
     put_to_the_test,
 )
 
@@ -242,6 +244,189 @@ plot_holdings(holdings)
 # and part 02c builds one in this way.
 
 # %% [markdown]
+# ## 4 · Calls that only begin
+#
+# A rank that waits for a message could compute in the meantime. For that, every collective takes
+# `async_op=True`. The call then returns as soon as it has begun, and what it returns is a **Work**:
+#
+# ```python
+# work = dist.all_reduce(x, async_op=True)
+# y = compute()   # leaves x alone
+# work.wait()     # from here on, x holds the sum
+# ```
+#
+# Until `work.wait()` has returned, the tensor belongs to the call. Do not read it, because it may
+# hold anything, and do not write into it, because what you write may be sent.
+
+# %% [markdown]
+# Two ranks compute for about 60 ms, and they add up 2 MB. Each rank is on its own machine, whose
+# network card sends 20 MB/s ([part 02g](02g_across_machines.ipynb) tells how). For an all-reduce on
+# two ranks, each one sends 2 MB, which takes 2 / 20 s = 100 ms. Computing first and summing
+# afterwards takes 60 + 100 = 160 ms. How long do both take if the all-reduce begins first?
+
+# %%
+overlap_guess = predict("Computing for 60 ms while an all-reduce of 100 ms is under way", unit="ms")
+
+# %% tags=["nbval-ignore-output"]
+calls = lab("collectives_called")
+cards = Machines.here(2, bytes_per_second=20e6)
+orders = launch(calls.compare_orders, 500_000, 0.06, world_size=2, machines=cards, device="cpu")
+plot_timeline(orders, ["compute", "all_reduce", "wait"], below=["all_reduce"],
+              title="First computing and then an all-reduce; then both at the same time")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured: the fastest of four rounds.
+again = launch(calls.compare_orders, 500_000, 0.06, 4, world_size=2, machines=cards, device="cpu")
+overlap_guess.compare(100, 1e3 * min(again["meanwhile"].rounds), kind="communication")
+
+# %% [markdown]
+# The upper bar of a rank is its Python program, and the lower bar is the all-reduce. Both are real:
+# the products of matrices are computed, and the cards are limited by the kernel. While the program
+# computes, a thread of Gloo carries the message, which needs little of a core at this speed. Only
+# the bar *wait* is left of the message's time. Together they take as long as the longer of the two.
+# (Where this system has no such machines, the message is fast, and there is little to hide.)
+
+# %% [markdown]
+# *Break it.* What if a rank does not wait? Below, each of two ranks brings ones, and rank 1 comes
+# 0.2 s late. Rank 0 reads `x` before it waits. In the second run rank 0 also writes 100 into `x`,
+# after its call and before its `wait()`. Which sum do the ranks get?
+
+# %% tags=["nbval-ignore-output"]
+def touch_too_early(is_written):
+    x = torch.ones(3)
+    if dist.get_rank() == 1:
+        time.sleep(0.2)
+    work = dist.all_reduce(x, async_op=True)
+    seen = x.tolist()
+    if is_written and dist.get_rank() == 0:
+        x.fill_(100.0)
+    work.wait()
+    return seen, x.tolist()
+
+for is_written in (False, True):
+    values = launch(touch_too_early, is_written, world_size=2, device="cpu").values
+    for rank, (seen, summed) in enumerate(values):
+        print(f"rank {rank} read {seen}, and after wait() {summed}")
+
+# %% [markdown]
+# Rank 0 read its own ones, because the sum had not arrived, and a rank may also read a sum of which
+# only a part has arrived. In the second run, **both** ranks have 101 and not 2: Gloo sends the
+# numbers that it finds when it comes to send them. There is no error and no warning, and where
+# ranks are rarely late, the mistake is rare.
+#
+# **On GPUs** `wait()` makes the current stream wait (section 2), so that kernels which are queued
+# after it see the sum. Reading or writing `x` on another stream, without `wait()` there, is the
+# same mistake.
+
+# %% [markdown]
+# ### Exercise {{sum_meanwhile}} · Overlap an all-reduce with computing
+#
+# `sum_meanwhile(x, compute, group=None)` runs on each rank of the group. `x` is a contiguous
+# tensor, of the same shape and dtype on all ranks. `compute` is a function without arguments, which
+# leaves `x` alone. Begin to add up `x` over the group, call `compute()` once while the sum is under
+# way, and wait for the sum. Afterwards `x` holds the sum, and the function returns what `compute()`
+# has returned. One all-reduce of `x` is enough.
+#
+# For example, `x` is [1] on rank 0 and [2] on rank 1, and `compute()` returns 7 on both. Then both
+# ranks return 7, and their `x` is [3].
+
+# %%
+def sum_meanwhile(x, compute, group=None):
+    ### BEGIN SOLUTION
+    work = dist.all_reduce(x, group=group, async_op=True)
+    result = compute()
+    work.wait()
+    return result
+    ### END SOLUTION
+
+check("{{sum_meanwhile}}", sum_meanwhile)
+
+# %% [markdown]
+# ### Exercise {{sum_in_flight}} · Debug all-reduces in flight
+#
+# `sum_in_flight(tensors, group=None)` adds up each tensor of a list over the group. All sums are to
+# be under way at the same time: begin all of them, and only then wait for them. The result is a
+# list of new tensors, one sum for each tensor. The list may be empty, and its tensors stay as they
+# are. They are contiguous and have one dtype; their shapes may differ from each other, but not from
+# rank to rank.
+#
+# The cell tries it on two ranks, which bring [1], [10], [100] and [2], [20], [200]. The sums should
+# be [3], [30] and [300]. Find the bugs.
+
+# %% tags=["nbval-ignore-output"]
+def sum_in_flight(tensors, group=None):
+    ### BEGIN SOLUTION
+    sums = [x.clone() for x in tensors]
+    works = [dist.all_reduce(x, group=group, async_op=True) for x in sums]
+    for work in works:
+        work.wait()
+    ### IT WAS
+    # sums, buffer = [], torch.empty_like(tensors[0])
+    # for x in tensors:
+    #     buffer.copy_(x)
+    #     work = dist.all_reduce(buffer, group=group, async_op=True)
+    #     sums.append(buffer)
+    # work.wait()
+    ### END SOLUTION
+    return sums
+
+def try_in_flight():
+    return sum_in_flight([torch.tensor([10**k * (1.0 + dist.get_rank())]) for k in range(3)])
+
+for rank, sums in enumerate(launch(try_in_flight, world_size=2, device="cpu").values):
+    print(f"rank {rank}:", [x.tolist() for x in sums])
+
+# %%
+check("{{sum_in_flight}}", sum_in_flight)
+
+# %% [markdown]
+# ## 5 · A group is made by all
+#
+# A collective among some ranks needs a **process group**, which `dist.new_group(ranks)` makes.
+# According to [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html#groups), *all* ranks
+# of the world call it, members or not, and they make their groups in the same order. It is tempting
+# to let only the members call it. Here ranks 0 and 1 make a group of two and use it. Then all four
+# ranks make a group of four.
+
+# %% tags=["nbval-ignore-output"]
+def make_among_members():
+    if dist.get_rank() < 2:
+        pair = dist.new_group([0, 1])
+        dist.all_reduce(torch.ones(1), group=pair)
+    everybody = dist.new_group([0, 1, 2, 3])
+    dist.all_reduce(torch.ones(1), group=everybody)
+
+try:
+    launch(make_among_members, world_size=4, device="cpu", timeout=1)
+except HangError as error:
+    print(error)
+
+# %% [markdown]
+# The group of two works, and then the ranks hang in lines that are right. PyTorch numbers groups as
+# they are made, and the members find each other under that number. For ranks 0 and 1 the second
+# group is number 2, while for ranks 2 and 3 it is their first one, number 1. They look for each
+# other in different places, and a report can only name the lines in which they wait. The mistake is
+# in an earlier line: compare which groups each rank has made *before*.
+#
+# There are two cures. Either all ranks call `new_group` for every group, or the members alone call
+# it with `use_local_synchronization=True`, which names a group after its ranks instead of counting:
+
+# %%
+def make_locally():
+    mine = [0, 1] if dist.get_rank() < 2 else [2, 3]
+    pair = dist.new_group(mine, use_local_synchronization=True)
+    x = torch.tensor(10.0 ** dist.get_rank())
+    dist.all_reduce(x, group=pair)
+    return x.item()
+
+launch(make_locally, world_size=4, device="cpu").values
+
+# %% [markdown]
+# If a rank makes several groups that share ranks, their order still matters: PyTorch warns that
+# this option can end in a deadlock unless all ranks keep to one order. Part
+# [09](09_three_dimensions.ipynb) makes all the groups of a mesh.
+
+# %% [markdown]
 # ## Put to the test
 #
 # What our sources say about collectives, and what was measured here just now. A click opens the
@@ -299,10 +484,12 @@ put_to_the_test(surprising, more=f"""
 #
 # * Two ranks that wait for each other hang. Begin both messages, then wait; on NCCL begin them in
 #   one batch.
-# * All ranks call the same collectives in the same order.
+# * All ranks call the same collectives in the same order, and that includes `new_group`.
 # * A reduce-scatter and then an all-gather are an all-reduce.
+# * With `async_op=True` a call only begins. Until `work.wait()` has returned, its tensor must be
+#   neither read nor written; in that time a rank can compute.
 #
-# **Your exercise** stands in a cell above.
+# **Your exercises** are in cells above.
 #
 # **Next**: {{next}}.
 

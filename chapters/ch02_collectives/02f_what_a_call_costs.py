@@ -20,7 +20,8 @@
 import os
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
+    Table, check, compare_rounds, hint, lab, launch, plot_against, plot_bars, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -272,6 +273,79 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
 # into the bucket and out of it, and that the ring adds.
 
 # %% [markdown]
+# ## 4 · One flat tensor, and coalesced calls
+#
+# PyTorch has two more ways to save calls and copies. The first one is for an all-gather.
+# `dist.all_gather` fills a *list* with one tensor for each rank. Most programs want one long tensor
+# and join the list, which copies everything once more. `dist.all_gather_into_tensor` fills the long
+# tensor at once, and `dist.reduce_scatter_tensor` takes one. (PyTorch 2.13 calls them
+# `all_gather_single` and `reduce_scatter_single`, and warns of the old names. The lab
+# [collectives_called](../labs/collectives_called.py) takes the name that exists.)
+#
+# Four ranks gather 1 MB from each. Sent bytes and memory are in sizes of the result:
+
+# %% tags=["nbval-ignore-output"]
+called = lab("collectives_called")
+gathers = launch(called.measure_gathers, 250_000, world_size=4, device="cpu")
+print("the same result:", all(gathers.values))
+Table(["", "bytes sent", "memory", "fastest round"],
+      called.rows_of_ways(gathers, unit=4_000_000, own=1_000_000))
+
+# %% [markdown]
+# Both send the same bytes. The list needs twice the memory of the result, because for a moment the
+# list and the joined tensor both exist. Chapter 06 gathers a model's parameters in this way in
+# every step, which is why it takes the flat call.
+#
+# A flat call wants shards of equal length. Shards of a real model rarely are, so each one is
+# *padded* to the longest:
+
+# %% [markdown]
+# ### Exercise {{gather_uneven}} · All-gather uneven shards in one flat call
+#
+# In [labs/collectives_called.py](../labs/collectives_called.py), write `gather_uneven(shard,
+# lengths, group=None)`. `lengths` is a list, the same on all ranks: the shard of the group's rank k
+# has `lengths[k]` numbers, and there may be none. `shard` has one dimension, and one dtype on all
+# ranks. Return a new tensor with all shards, one after another, without any padding. `shard` and
+# `lengths` stay as they are.
+#
+# Make one call, an all-gather of shards that are padded to the longest length. The lab's
+# `all_gather_flat(result, x, group=group)` is the flat one, under the name that exists here. For
+# example, rank 0 has [5, 6, 7], rank 1 has [8], and `lengths` is [3, 1]. Both return [5, 6, 7, 8].
+
+# %%
+check("{{gather_uneven}}")
+
+# %% [markdown]
+# The second way is for many small calls. Begin them all with `async_op=True` (part
+# [02](02_collectives.ipynb)), or let PyTorch put them together, **coalesced**: under
+# `torch.distributed.distributed_c10d._coalescing_manager()`, calls of one kind are only noted, and
+# made together at the end. Its name begins with `_`, so it may change. The public
+# `dist.all_reduce_coalesced` warns that it will go. Here are 64 all-reduces of 4 kB on two ranks.
+# Headers tell the number of messages, as in section 1:
+
+# %% tags=["nbval-ignore-output"]
+small = launch(called.measure_small_sums, world_size=2, device="cpu")
+Table(["64 all-reduces of 4 kB", "messages of rank 0", "fastest round", "median round"],
+      called.rows_of_small_sums(small, 64 * 4000, call_costs.HEADERS))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Which way was faster, in nine rounds in turn.
+of = {name: small[name].rounds for name in called.WAYS}
+one, *others = of
+for name in others:
+    print(f"{name}, compared with {one}: {compare_rounds(of[name], of[one])}")
+
+# %% [markdown]
+# Beginning all calls does not change the messages: 4 for each call. Over Gloo, at this version,
+# coalesced calls become one all-reduce of a bucket, with as many messages as the bucket that you
+# pack yourself. The sums are the same in all four ways.
+#
+# `dist.batch_isend_irecv` is the public way to put *messages* together. Over Gloo it begins them
+# one by one, as PyTorch's code shows (`supports_coalescing` is False there). **On GPUs** NCCL
+# [groups](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html) calls
+# between `ncclGroupStart` and `ncclGroupEnd`, and launches them together.
+
+# %% [markdown]
 # **On GPUs.** NCCL predicts, too. [Its
 # source](https://github.com/NVIDIA/nccl/blob/5067397c2676d5aed50042fc39e5c8ee96eb0027/src/graph/tuning.cc)
 # (version 2.30) has a table of latencies and bandwidths. For each size, it takes the algorithm and
@@ -329,13 +403,14 @@ put_to_the_test(f"""
 # * On one machine, $\alpha$ is the time in which programs send, wake and receive. A model that only
 #   counts messages in turn leaves out that messages of the same moment may share cores, and that
 #   threads wake each other.
-# * Bytes of headers tell how many messages a library sends: Gloo's ring sends twice as many as
-#   yours.
-# * Pack small tensors into **buckets**: fewer calls.
+# * Headers tell how many messages a library sends: Gloo's ring sends twice as many as yours.
+# * Pack small tensors into **buckets**, or let PyTorch coalesce the calls. A flat all-gather needs
+#   half the memory of a joined list.
 # * **Algorithm bandwidth** is the tensor's size divided by the time. **Bus bandwidth** is what each
 #   rank has to send, divided by the time: compare that with your links.
 #
-# **Your exercise**: [labs/collectives.py](../labs/collectives.py) has 2.13.
+# **Your exercises**: [labs/collectives.py](../labs/collectives.py) has {{all_reduce_buckets}}, and
+# [labs/collectives_called.py](../labs/collectives_called.py) has {{gather_uneven}}.
 #
 # **Next**: {{next}}.
 

@@ -1,0 +1,58 @@
+"""The right results, and the results of known mistakes."""
+
+from coursekit.kit import complains
+
+from .cases import LARGE, result_of, tensor_of
+
+WAITS_FIRST = (
+    "it waits for the sum before it calls compute(), so that nothing is computed while the message "
+    "travels. Begin the sum with async_op=True, compute, and wait after that"
+)
+BEGINS_LATE = (
+    "compute() runs before the sum has begun: the other ranks wait for this rank, and nothing "
+    "travels while it computes. Begin the sum first"
+)
+
+
+def total(trial, place):
+    return sum(tensor_of(k, trial.case) for k in range(trial.n))
+
+
+def mistakes_of_sum(trial, place):
+    own, whole = tensor_of(place, trial.case), total(trial, place)
+    return {
+        "x is still what this rank had: the sum has to end up in x itself": own,
+        "this is the mean over the ranks, and the sum is asked": (whole / trial.n).to(own.dtype),
+        "x has been added up twice: one all-reduce is enough": whole * trial.n,
+    }
+
+
+def result(trial, place):
+    return result_of(place)
+
+
+def mistakes_of_result(trial, place):
+    return {
+        "nothing was returned: return what compute() has returned": None,
+        "this is x: the sum stays in x, and what compute() has returned is to be returned": total(
+            trial, place
+        ),
+    }
+
+
+@complains
+def is_under_way(trial):
+    """Complain if rank 0 did not compute while the sum was under way."""
+    for of in trial.found[1:] if trial.case.args[2] else ():
+        if not of.computes_first:
+            first = trial.name_of_rank(0)
+            yield f"{first} does not call compute() while the other ranks have yet to come", (
+                WAITS_FIRST
+            )  # fmt: skip
+    if trial.case.args[2] and not getattr(trial[0], "has_begun", True):
+        yield f"the other ranks get no sum as long as {trial.name_of_rank(0)} computes", BEGINS_LATE
+
+
+def most_bytes(trial, place):
+    shape = trial.case.args[0]
+    return shape == (LARGE,) and 2 * (1 - 1 / trial.n) * 8 * LARGE
