@@ -473,6 +473,7 @@ problems = examine()
 # | [04f · Copies in memory, and rare meetings][04f] | What dies with the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 # | [04h · Preempted, and resumed in mid-epoch][04h] | What has to happen before the kill? |
+# | [04i · Loss spikes and silent data corruption][04i] | Training goes on, wrongly: who notices? |
 #
 # </details>
 #
@@ -509,6 +510,7 @@ problems = examine()
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
 # [04h]: 04h_told_to_stop.ipynb
+# [04i]: 04i_loss_spikes.ipynb
 
 # %% [markdown]
 # <details><summary><b>The map, chapters 05 to 11</b> (click)</summary>

@@ -96,6 +96,8 @@ SAID = {
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
+    "loss_spikes": ["roll back: highest loss 0.", "alarms 1, steps computed 135"],
+    "silent_corruption": ["weight: replicas in step 24", "software: nothing finds it"],
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_zero": ["copies: 1, parts: 2, ZeRO stage 3: a rank has 0.5"],

@@ -1,0 +1,26 @@
+# %% right · sorted
+def clean_checkpoint(saved, every, found):
+    for step in sorted(saved, reverse=True):
+        if step + every <= found:
+            return step
+
+# %% right · by filter
+def clean_checkpoint(saved, every, found):
+    clean = [step for step in saved if not step > found - every]
+    return sorted(clean)[-1]
+
+# %% wrong · without `return`
+def clean_checkpoint(saved, every, found):
+    max(step for step in saved if step <= found - every)
+
+# %% wrong · the newest checkpoint of all
+def clean_checkpoint(saved, every, found):
+    return max(saved)
+
+# %% wrong · a variable that nothing has set yet
+def clean_checkpoint(saved, every, found):
+    newest = None
+    for step in saved:
+        if step <= found - every and step > (newest or 0):
+            newest = step
+    return newest
