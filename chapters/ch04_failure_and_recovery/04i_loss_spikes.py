@@ -208,7 +208,7 @@ def count_above(factor):
     return [f"{factor:g}", f"{sum(ratio > factor for ratio in of_healthy)} of {len(of_healthy)}",
             *(f"{found} of {seeds}" for found in first)]
 
-Table(["times", "healthy steps above it", *(f"first step with wrong {what}" for what in LENGTHS)],
+Table(["times", "healthy steps above it", *(f"first step: {what}" for what in LENGTHS)],
       [count_above(factor) for factor in (1.5, 2, 3, 4, 6, 12)])
 
 # %% [markdown]
