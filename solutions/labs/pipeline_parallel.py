@@ -49,7 +49,7 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.14. Return how many layers each stage gets.
+    """Exercise 8.15. Return how many layers each stage gets.
 
     The slowest stage is as fast as possible. A stage is made of consecutive layers, at least one.
 
@@ -209,7 +209,7 @@ def replay_random_state(generator, state):
 
 
 class LaterWeights(torch.autograd.Function):
-    """Exercise 8.12. The layer x Aᵀ + b; the gradients of A and b are computed later.
+    """Exercise 8.13. The layer x Aᵀ + b; the gradients of A and b are computed later.
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds

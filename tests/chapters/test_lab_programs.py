@@ -15,6 +15,8 @@ from selection import parametrize
 from coursekit.labs.unwritten import still_to_write
 
 SAID = {
+    "vocabulary_pipeline": ["gradients and loss of one process to 1e-12: True"],
+    "vocabulary_schedules": ["keeps 4: bubble 26", "keeps 5: bubble 1"],
     "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "capstone": ["dp 2, micro-batch 1: loss 4.", "tp 2, micro-batch 16, bfloat16: loss 4."],
@@ -57,6 +59,7 @@ SAID = {
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
+    "grouped_schedules": ["(7, 3): loss and gradients of one process to 1e-12: True"],
     "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
@@ -81,6 +84,7 @@ SAID = {
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "old_gradients": ["2 updates old: largest stable rate 0.62, formula 0.62"],
     "overlap": ["communication afterwards: ", "communication meanwhile: "],
+    "overlapped_blocks": ["messages of 1.5:"],
     "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, DualPipeV: loss", "PyTorch's, ZB-V: loss"],
@@ -93,6 +97,7 @@ SAID = {
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sequence_slices": ["8 slices: loss 4.915423, in one process 4.915423"],
     "sharded_dimensions": ["ZeRO 3 × TP on 2 ranks: loss 4."],
+    "sharded_stages": ["breadth-first: weights of one process to 1e-12: True"],
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
