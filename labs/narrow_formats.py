@@ -132,7 +132,7 @@ def round_with_scales(x, numbers, share, scales) -> Tensor:
     tiny = torch.finfo(x.dtype).tiny
     scale = blocks.abs().amax(-1, keepdim=True).clamp(min=tiny) / largest_of(numbers)
     if scales == "E8M0":
-        scale = scale.log2().ceil().exp2()
+        scale = scale.double().log2().ceil().exp2().to(x.dtype)
     if scales == "E4M3":
         of_tensor = scale.max() / largest_of(E4M3)
         scale = (round_to(scale / of_tensor, E4M3) * of_tensor).clamp(min=tiny)

@@ -141,11 +141,11 @@ except (HangError, RankError) as error:
 # Write `reduce_with_notice(flat, told, group=None)` in
 # [labs/told_to_stop.py](../labs/told_to_stop.py). All ranks of the group call it in each step.
 #
-# * `flat` is a tensor in one dimension with this rank's gradients. It has the same length and dtype
-#   on all ranks. Overwrite it with the sum over all ranks.
+# * `flat` has this rank's gradients, in one dimension, and the same length and dtype on all ranks.
+#   Overwrite it with the sum over all ranks.
 # * `told` says whether this rank has been told to stop. Return `True` on *all* ranks if it is true
 #   on *any* of them, otherwise `False` on all.
-# * Make one all-reduce, and let it carry one element more than `flat` has.
+# * Make one all-reduce, and let it carry one element more than `flat` has, in the dtype of `flat`.
 #
 # For example, let `flat` be [1, 2] on rank 0, which has not been told, and [3, 4] on rank 1, which
 # has. Both ranks end with [4, 6] in `flat`, and both return `True`.
@@ -303,16 +303,19 @@ drawn_guess.compare(3 + 2 * 2, drawn)
 # %% [markdown]
 # ### Exercise {{train_until_told}} · Debug a loader that skips samples
 #
-# `train_until_told` trains on the samples of `order` from `position` on, until it has used them all
-# or `told()` is true after a batch. It calls `train(batch)` for each batch, and returns the
-# position at which the next life goes on: how many samples of `order` have been trained on.
-#
+# `train_until_told` trains on the samples of `order` from any `position` on. It calls
+# `train(batch)` for each batch, a tensor with a row per sample: 4 rows, or fewer in the last batch.
+# After each batch it asks `told()`, once, and stops when that is true or all samples have been
+# used. It returns the position at which the next life goes on: how many samples of `order` have
+# been trained on.
+
+# %% [markdown]
 # For example, with 10 samples, position 0 and a notice after the second batch, it trains on samples
 # 0 to 7 of `order` and returns 8. Called again with position 8, it trains on the last two and
 # returns 10.
 #
-# Two workers read ahead, and they are to stay. The second cell shows the symptom: two lives have
-# trained, and some samples never come. Find the bug.
+# Two workers read ahead, two batches each, and they are to stay. The second cell shows the symptom:
+# two lives have trained, and some samples never come. Find the bug.
 
 # %%
 def train_until_told(dataset, order, position, train, told):
@@ -359,7 +362,7 @@ check("{{train_until_told}}", train_until_told)
 #
 # Write `samples_from(position, length, batch, rank, n, seed=0)` in
 # [labs/resumable_data.py](../labs/resumable_data.py), a generator that never ends. For each step it
-# yields a list with this rank's samples, as pairs (epoch, sample).
+# yields a new list with this rank's samples, as pairs (epoch, sample) of two `int`s.
 #
 # * `order_of(epoch, length, seed)`, in the lab, is the order in which an epoch reads the samples 0
 #   to `length` - 1.

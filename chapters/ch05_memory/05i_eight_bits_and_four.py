@@ -155,7 +155,7 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
 # it. Its elements may be anything.
 #
 # `dequantize(elements, scales)` returns each element times the scale of its block, in float32. It
-# may use nothing but these two tensors. For example, with blocks of 2:
+# may use nothing but these two tensors and `self.block`. For example, with blocks of 2:
 #
 # | | block 0 | block 1 | block 2 |
 # |---|---|---|---|
@@ -272,10 +272,11 @@ share.compare(theory=100 * (1 + 1 / 32) / 2, measured=100 * sent["MXFP8"] / sent
 # ### Exercise {{gather_weights}} · Debug an FP8 all-gather
 #
 # `gather_weights(shard, group=None)` is called on all ranks of a group. `shard` is this rank's part
-# of a weight: float32, the same shape on all ranks, not empty. It returns the whole weight in
-# float32, the shards one after another along dimension 0, as one process would cast it: with one
-# scale, the largest magnitude of the *whole* weight divided by 448 (any other number if the weight
-# is all zeros). All numbers are divided by it, rounded to E4M3, and multiplied by it.
+# of a weight: float32, not empty, in any number of dimensions, the same shape on all ranks. It
+# returns the whole weight in float32, the shards one after another along dimension 0, as one
+# process would cast it: with one scale, the largest magnitude of the *whole* weight divided by 448.
+# All numbers are divided by it, rounded to E4M3, and multiplied by it. The scale of a weight of
+# zeros may be any other number, and a scale below $10^{-12}$ may be larger.
 
 # %% [markdown]
 # `shard` does not change. A byte per number may travel, and a few bytes for the scale.

@@ -65,7 +65,8 @@ class MXFP8:
         ### BEGIN SOLUTION
         blocks = split_rows(x.float(), self.block)
         largest = blocks.abs().amax(-1, keepdim=True)
-        scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
+        power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+        scales = power.clamp(min=-127).exp2().float()
         elements = join_rows(blocks / scales, x.shape)
         return elements.to(E4M3), scales.squeeze(-1).to(E8M0)
         ### END SOLUTION
@@ -140,7 +141,7 @@ def round_with_scales(x, numbers, share, scales) -> Tensor:
     tiny = torch.finfo(x.dtype).tiny
     scale = blocks.abs().amax(-1, keepdim=True).clamp(min=tiny) / largest_of(numbers)
     if scales == "E8M0":
-        scale = scale.log2().ceil().exp2()
+        scale = scale.double().log2().ceil().exp2().to(x.dtype)
     if scales == "E4M3":
         of_tensor = scale.max() / largest_of(E4M3)
         scale = (round_to(scale / of_tensor, E4M3) * of_tensor).clamp(min=tiny)
