@@ -26,7 +26,7 @@ def contiguous_places(context: int, n: int) -> list[Tensor]:
 
 
 def zigzag(context: int, n: int) -> list[Tensor]:
-    """Exercise 9.26. Give each rank two pieces, so that all have as much to compute.
+    """Exercise 9.28. Give each rank two pieces, so that all have as much to compute.
 
     The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
 
@@ -94,7 +94,7 @@ def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
 
 
 def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Exercise 9.23. Merge the attention over two sets of keys into attention over both.
+    """Exercise 9.25. Merge the attention over two sets of keys into attention over both.
 
     lse      the logarithm of the sum of exp(score) over the keys of a set: of none, -inf. At least
              one set has keys
@@ -131,7 +131,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 
 
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.25. Compute causal attention: queries stay, and keys go round.
+    """Exercise 9.27. Compute causal attention: queries stay, and keys go round.
 
     q        in float32 or float64, in which everything is added up; k and v may have 16 bits
     places   of each rank in the group: see contiguous_places, zigzag
@@ -206,7 +206,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.27. Swap the dimension along which x is cut over the ranks.
+    """Exercise 9.29. Swap the dimension along which x is cut over the ranks.
 
     x is cut along dimension `split` into n equal parts, and part r goes to rank r. The received
     parts are joined along dimension `join`, in rank order.

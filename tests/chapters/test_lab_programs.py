@@ -52,7 +52,11 @@ SAID = {
     "exam_training": ["21 steps: loss 3.9"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
+    "expert_nodes": ["any of 4 nodes: loss 2.", "at most 1 of 4 nodes: loss 2."],
     "expert_training": ["loss 5.", "ms a step"],
+    "folded_experts": ["edp 1 × ep 2 × etp 1: ", "experts of 64 columns", "of 128 columns"],
+    "narrow_dispatch": ["float32: 1,03", "MXFP8: 388,"],
+    "overlapped_experts": ["two halves in turns: ", "ms a step, of which rank 0 waited"],
     "fewer_bytes": ["PowerSGD, r = 1   loss", "DiLoCo            loss"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
@@ -256,6 +260,7 @@ ALONE = [
     "dropout_recomputed",
     "messages_that_cross",
     "slices_measured",
+    "expert_nodes",
     "zero_bubbles",
     "passing_signals",  # starts torchrun itself
 ]
