@@ -246,8 +246,9 @@ plot_holdings(holdings)
 # %% [markdown]
 # ## 4 · Calls that only begin
 #
-# A rank that waits for a message could compute in the meantime. For that, every collective takes
-# `async_op=True`. The call then returns as soon as it has begun, and what it returns is a **Work**:
+# A rank that waits for a message could compute in the meantime. For that, every collective of
+# tensors takes `async_op=True`, while those of objects (part 02d) and `monitored_barrier` (part
+# 03m) do not. The call then returns as soon as it has begun, and what it returns is a **Work**:
 #
 # ```python
 # work = dist.all_reduce(x, async_op=True)
@@ -323,9 +324,10 @@ for is_written in (False, True):
 #
 # `sum_meanwhile(x, compute, group=None)` runs on each rank of the group. `x` is a contiguous
 # tensor, of the same shape and dtype on all ranks. `compute` is a function without arguments, which
-# leaves `x` alone. Begin to add up `x` over the group, call `compute()` once while the sum is under
-# way, and wait for the sum. Afterwards `x` holds the sum, and the function returns what `compute()`
-# has returned. One all-reduce of `x` is enough.
+# leaves `x` alone and raises no error. (If it may raise one, wait in a `finally:`.) Begin to add up
+# `x` over the group, call `compute()` once while the sum is under way, and wait for the sum.
+# Afterwards `x` holds the sum, and the function returns what `compute()` has returned. One
+# all-reduce of `x` is enough.
 #
 # For example, `x` is [1] on rank 0 and [2] on rank 1, and `compute()` returns 7 on both. Then both
 # ranks return 7, and their `x` is [3].
@@ -425,6 +427,12 @@ launch(make_locally, world_size=4, device="cpu").values
 # If a rank makes several groups that share ranks, their order still matters: PyTorch warns that
 # this option can end in a deadlock unless all ranks keep to one order. Part
 # [09](09_three_dimensions.ipynb) makes all the groups of a mesh.
+#
+# Two more calls belong here. `dist.split_group` divides a group into several, which all of its
+# ranks call with the same lists (experimental, and not over Gloo).
+# `dist.destroy_process_group(group)` ends one group, and without an argument all of them: call that
+# at the end of each process, or NCCL [may hang when it
+# exits](https://docs.pytorch.org/docs/stable/distributed.html#shutdown).
 
 # %% [markdown]
 # ## Put to the test

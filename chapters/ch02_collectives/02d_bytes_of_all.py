@@ -231,16 +231,25 @@ alive = objects["all_gather_object: memory"].peak_bytes[0]["total"]
 object_guess.compare(2 * 4 + 1, alive / state_bytes - 1, kind="communication")
 
 # %% [markdown]
-# The bytes on the wire are nearly the same, because a pickle of tensors is hardly larger than the
-# tensors. But all pickles and all states exist at the same time, and packing and unpacking take
-# time on every rank. (Memory counts tensors alone; the pickles' own buffers in Python come on top.)
+# The bytes on the wire are nearly the same, because each of these tensors owns its memory, and then
+# its pickle is hardly larger. But all pickles and all states exist at the same time, and packing
+# and unpacking take time on every rank. (Memory counts tensors alone; the pickles' own buffers in
+# Python come on top.)
+#
+# A view takes its whole storage along, so `.clone()` it first. Here two ranks gather ten numbers,
+# 40 bytes, out of a flat buffer of 4 MB:
+
+# %%
+views = launch(called.measure_view, world_size=2, device="cpu")
+for name in views.labels:
+    print(f"{name}: rank 0 sends {views[name].sent_bytes[0]:,} bytes")
 
 # %% [markdown]
-# So take objects for small things, such as names and numbers, and tensors for tensors. A checkpoint
-# gathers nothing at all: each rank writes its own shard (part
-# [04b](04b_sharded_checkpoints.ipynb)). There is one more reason. Unpickling can run code, so that
-# a rank which receives objects trusts all others ([PyTorch warns of
-# it](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object)).
+# So take objects for small things, such as names and numbers, and tensors for tensors. A sharded
+# checkpoint gathers none of its tensors: each rank writes its own shard, and only plans and keys
+# travel as objects (part [04b](04b_sharded_checkpoints.ipynb)). There is one more reason.
+# Unpickling can run code, so that a rank which receives objects trusts all others ([PyTorch warns
+# of it](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object)).
 #
 # **On GPUs** with NCCL, the same page says, pickles travel through the GPU: each rank copies them
 # to its current device first, so `torch.cuda.set_device` has to come before.
@@ -330,7 +339,8 @@ put_to_the_test(surprises, more=others)
 #   all-reduce is a ring.
 # * Gloo's own reduce-scatter, at the version tested, sends twice what it has to.
 # * A library may do something else than a call's name says. Measure it.
-# * Collectives of objects pickle them. They are for names and numbers, not for a model's state.
+# * Collectives of objects pickle them, a view with its whole storage. They are for names and
+#   numbers, not for a model's state.
 #
 # **Your exercises**: {{sent_bytes}} stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
 # has {{all_to_all}}.

@@ -331,43 +331,48 @@ plot_against(marks, lines, "training steps", "distance between two replicas", lo
 # is running, because a bucket leaves as soon as its gradients are ready. One backward graph for the
 # whole model returns all gradients at its end.
 #
-# So the compiler cuts the model where DDP's buckets end: `torch._dynamo.config.optimize_ddp` is on
-# unless you switch it off. The eight layers have 1 MiB each, and DDP gets `bucket_cap_mb=2`. The
-# first bucket is filled up to 1 MiB only (section 2). How many graphs does the model become?
+# The compiler therefore cuts the model, from the last layer on, into pieces of `bucket_cap_mb`,
+# unless `torch._dynamo.config.optimize_ddp` is off. Its first piece is full with 1 MiB, as DDP's
+# first bucket is where no cap is set (section 2). The model has eight layers of 1 MiB. How many
+# graphs does it become with `bucket_cap_mb=2`?
 
 # %%
 pieces = predict("Eight layers of 1 MiB, bucket_cap_mb=2: the model is cut into", unit="graphs")
 
 # %% tags=["nbval-ignore-output"]
-cuts = {True: "cut at the buckets", False: "one graph", None: "not compiled"}
-traced = {cut: launch(compiled.run_compiled, cut, world_size=2).values[0] for cut in cuts}
-for cut in (True, False):
-    print(f"optimize_ddp={cut}:", " ".join("R" if event == "all-reduce" else event
-                                           for event in traced[cut][0]))
-print("R: an all-reduce starts; a number: the backward of a graph starts")
+traced = {(cut, cap): launch(compiled.run_compiled, cut, cap, world_size=2).values[0]
+          for cut, cap in ((True, 2), (True, 1), (True, None), (False, 1), (None, 1))}
+for (cut, cap), (events, *_) in list(traced.items())[:-1]:
+    print(f"optimize_ddp={cut!s:5}, cap {cap!s:4}: {compiled.describe_events(events)}")
+print("number: the backward of a graph starts; [number]: the all-reduce of so many MiB starts")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-pieces.compare(1 + 4, compiled.count_graphs(traced[True][0]))
+pieces.compare(1 + 3 + 1, compiled.count_graphs(traced[True, 2][0]))
 
-# %%
-eager = traced[None][1]
-Table(["", "graphs", "all-reduces before the last one", "gradients as not compiled", "first step"],
-      [[cuts[cut], compiled.count_graphs(events), compiled.count_hidden(events),
-        close(gradients, eager), f"{seconds:.1f} s"]
-       for cut, (events, gradients, seconds) in traced.items() if cut is not None],
-      note="counted: all-reduces that start before the backward of the last graph does")
+# %% tags=["nbval-ignore-output"]
+_, eager, _ = traced[None, 1]
+Table(["optimize_ddp", "bucket_cap_mb", "graphs", "sent before the last one", "gradients equal",
+       "first step"],
+      [[cut, "not set" if cap is None else cap, compiled.count_graphs(events),
+        f"{compiled.hidden_share(events):.0%}", close(gradients, eager), f"{seconds:.1f} s"]
+       for (cut, cap), (events, gradients, seconds) in traced.items() if cut is not None],
+      note="share of the bytes whose all-reduces start before the backward of the last graph does")
 
 # %% [markdown]
-# With the cuts, most all-reduces start while there is still a backward to run. Without them, all
-# start behind it, so that nothing is left to hide them. The gradients do not change.
-#
+# With a cap of 1, and where no cap is set, graphs end where buckets do. With 2 they do not, because
+# DDP's own first bucket then has 2 MiB and the compiler's first piece has 1: **each bucket is
+# complete one graph later**. Without cuts, all buckets start when the only backward has ended, so
+# that nothing is left to hide them. The gradients are the same in each case.
+
+# %% [markdown]
 # (The graphs ran without generated code here, through a backend that only notes what runs, so that
 # no C++ compiler is needed. By default Inductor generates code; part
 # [06h](06h_sharding_engines.ipynb) times it.)
 #
 # **On GPUs** the cuts are the same, because they are made by the tracer before any backend sees a
 # graph ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/backends/distributed.py)).
+# `optimize_ddp="python_reducer"` is another way, without cuts; it was not tried here.
 # The names of parameters change: `torch.compile(model)` puts `_orig_mod.` before each.
 # `model.compile()` changes the model in place, and leaves its names.
 
@@ -492,8 +497,9 @@ put_to_the_test(surprises + f"""
 # * It sends buffers in each forward, and keeps buckets beside the gradients. With
 #   `gradient_as_bucket_view=True` they are the same memory. A hook has to divide by itself.
 # * DDP never compares weights. Replicas drift apart without an error.
-# * `torch.compile` cuts a model where DDP's buckets end, so that all-reduces still start during the
-#   backward. Compile the DDP module, and call what `torch.compile` returns.
+# * `torch.compile` cuts a model by `bucket_cap_mb`, so that all-reduces still start during the
+#   backward. Where a cap is set, its cuts need not be DDP's. Compile the DDP module, and call what
+#   `torch.compile` returns.
 #
 # **Your exercise**, {{compiled_step}}, stands in a cell above.
 #

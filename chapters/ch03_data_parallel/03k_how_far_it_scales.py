@@ -370,8 +370,15 @@ more_exposed.compare(1e3 * alone * 0.5, exposed[0] - exposed[2], kind="communica
 # The table would accuse the wrong ranks: ranks 0, 1 and 3 spend much time in communication, and
 # rank 2 little. Their network is as fast as rank 2's. They wait for rank 2, and a trace shows
 # waiting as communication. When did each rank come to each all-reduce?
+#
+# On a cluster, each machine has its own clock. All ranks leave an all-reduce at nearly the same
+# time, though, and that sets the clocks: `align_clocks` shifts each trace until the ends agree in
+# the median. (Here the ranks share one clock, so the shift that is printed is its error.)
 
 # %% tags=["nbval-ignore-output"]
+shifts = [1e3 * (after.communication[0][0] - before.communication[0][0])
+          for before, after in zip(recorded, traces.align_clocks(recorded))]
+print("shifted by", ", ".join(f"{ms:.1f}" for ms in shifts), "ms")
 Table(["all-reduce", "first rank", "last rank", "skew", "ms on ranks 0 to 3"],
       traces.rows_of_arrivals(recorded))
 
@@ -380,7 +387,16 @@ Table(["all-reduce", "first rank", "last rank", "skew", "ms on ranks 0 to 3"],
 # a slow rank, look for the shortest collective.** The last column also holds the cost of the
 # message itself: about the shortest time in a row.
 #
+# With several process groups (chapter 09) this finds only the next suspect: a rank may come last
+# because it has waited in a collective of *another* group. Then look for the shortest call in that
+# group, and so on.
+
+# %% [markdown]
 # **On GPUs** the same lab reads traces with kernels: `python labs/rank_traces.py rank0.json.gz …`.
+# It goes by their names: a kernel with "nccl" in its name communicates, and any other kernel
+# computes, also one of another library for communication, such as NVSHMEM or DeepEP. Copies
+# (`gpu_memcpy`) count as neither.
+#
 # [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) reads traces
 # of whole jobs; its tests include [samples of two ranks of
 # 128](https://github.com/facebookresearch/HolisticTraceAnalysis/tree/f4d0062c382f42bd8a74838bcdad1916c7d5d2da/tests/data/trace_filter).
@@ -503,8 +519,8 @@ put_to_the_test(f"""
 #   step longer. **Weak scaling** hides the all-reduce longer, and the batch grows.
 # * **Efficiency** is the work of one rank in a second, beside a run on the fewest ranks. It needs
 #   error bars.
-# * A **trace** tells exposed communication and skew. A slow rank has the shortest collectives,
-#   because the others wait for it in theirs.
+# * A **trace** tells exposed communication and skew. In a group, a slow rank has the shortest
+#   collectives, because the others wait for it in theirs.
 #
 # **Your exercises**: {{efficiency}} is in a cell above, and [labs/rank_traces.py](../labs/rank_traces.py) has
 # {{exposed_seconds}}.

@@ -252,14 +252,25 @@ with tempfile.TemporaryDirectory() as folder:
 Table(["rank", "stands in", "its last call"], answers, title="Asked over HTTP while it hangs")
 
 # %% [markdown]
+# `dump_traceback` runs in Python, so it needs the interpreter's lock, the GIL. A rank that hangs
+# *inside a call that keeps the lock* does not answer this question. It still answers
+# `fr_trace_json`, which needs no lock, and py-spy looks from outside. A rank that answers one
+# question and not the other is therefore a finding, too.
+
+# %% [markdown]
 # On a cluster, `torch.distributed.debug.start_debug_server()` does the rest. Every rank starts such
 # a server, and rank 0 also serves a page on port 25999, from which a browser asks all ranks at
 # once. We tried it with PyTorch 2.13, `torchrun` and Gloo. It showed the stacks of all ranks (also
 # py-spy's), their wait counters and their records. Its table that compares the records failed, for
 # a reason that section 5 names. The page needs the packages Jinja2, tabulate, and aiohttp or
-# requests. PyTorch's docstring calls it experimental and warns that it is not secure, so the port
-# must not be open to others
-# ([tutorial](https://docs.pytorch.org/tutorials/intermediate/debug_hangs_with_flight_recorder.html)).
+# requests.
+
+# %% [markdown]
+# PyTorch's docstring calls the server experimental and warns that it is not secure. It is not one
+# port that must be closed to others, but one for each rank and the page's: unless `worker_port` is
+# given, a rank's server takes any free port, and it listens on all addresses (`::`). PyTorch's
+# [tutorial](https://docs.pytorch.org/tutorials/intermediate/debug_hangs_with_flight_recorder.html)
+# shows the same server with the recorder of another library, TorchComms.
 
 # %% [markdown]
 # ## 5 · The flight recorder
@@ -391,25 +402,44 @@ print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
 # From version 2.24 on, NCCL also answers while a job hangs. A thread in each process keeps in touch
 # with the others, and the program `ncclras` asks it, through port 28028 of `localhost` on any
 # machine of the job
-# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html)). We
-# have put this sample together from that page, for four ranks of which rank 2 has left:
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html)). This
+# is the end of a report in the form of [version
+# 2.30](https://github.com/NVIDIA/nccl/blob/master/docs/examples/08_ras/01_fault_detection/README.md),
+# with numbers of ours: four ranks, of which rank 2 lives and makes no more calls.
 #
 # ```
-#   Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
-#       0         1         1         4         4         4   RUNNING  MISMATCH
+# Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors
+#     #  in group   per comm  per node  per comm  in group
+#     0         1          1         4         4         4  RUNNING  MISMATCH
 #
-# #0-0 MISMATCH
-#   Communicator ranks have different collective operation counts
+# Errors
+# ======
+#
+#
+# Warnings
+# ========
+#
+# #0-0 (5c1e90b7a43f28d6) MISMATCH
+#   Communicator ranks have different AllReduce operation counts
 #   3 ranks have launched up to operation 7
-#   1 rank has launched up to operation 6
-#   Rank 2 -- GPU 2 managed by process 4242 on node 10.0.0.1
+#   Rank 2 has launched up to operation 6 -- GPU 2 managed by process 4242 on node 10.0.0.1
 # ```
 
 # %% [markdown]
-# Counts that differ are normal in a job that runs, the page says, so ask more than once: if they
+# `#0-0` is the communicator 0 of group 0, followed by its hash, which `NCCL_DEBUG=INFO` prints,
+# too. Each operation is counted for itself [since version
+# 2.26](https://github.com/NVIDIA/nccl/issues/1642); older ones print *collective* instead of
+# *AllReduce*.
+#
+# Counts that differ are normal in a job that runs, NCCL's page says, so ask more than once: if they
 # stay as they are, the job hangs. A process that has died is listed as `DEAD`, and its communicator
-# as `INCOMPLETE`. Such a report counts calls, which shows a rank that has left; it says nothing of
-# shapes. Nothing in this box was measured here.
+# as `INCOMPLETE`.
+
+# %% [markdown]
+# Such a report counts **launches on the host**, which shows a rank that has left. It does not count
+# what has finished, and says nothing of shapes. If all ranks have launched a kernel and hang inside
+# it, the counts are equal: in [one report](https://github.com/NVIDIA/nccl/issues/1730) RAS called a
+# communicator `OK`, and the watchdog's timeout expired. Nothing in this box was measured here.
 
 # %% [markdown]
 # ## What to do, in which order

@@ -95,7 +95,7 @@ SAID = {
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
     "rank_traces": ["trace 0: computes for ", " are exposed"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
-    "compiled_ddp": ["optimize_ddp=True: 5 graphs", "optimize_ddp=False: 1 graphs"],
+    "compiled_ddp": ["optimize_ddp=True: 8 graphs", "optimize_ddp=False: 1 graphs"],
     "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],

@@ -32,3 +32,11 @@ def test_coalesced_sums_send_as_few_messages_as_a_bucket():
     each, begun, coalesced, bucket = messages.values()
     assert each == begun == 16 * bucket
     assert coalesced == bucket
+
+
+def test_a_view_is_sent_with_its_whole_storage():
+    run = launch(CALLED.measure_view, 100_000, world_size=2, device="cpu")
+    of_view, of_clone = (run[name].sent_bytes[0] for name in run.labels)
+    assert run.labels == ["the view", "its clone"]
+    assert 400_000 < of_view < 402_000
+    assert of_clone < 2_000

@@ -1,8 +1,14 @@
 """A cluster's tools for a hang answer, also where PyTorch lacks them."""
 
+import ctypes
+import json
 import sys
 import tempfile
+import time
+from pathlib import Path
 
+import torch
+import torch.distributed as dist
 from helpers import load_solved_lab
 
 from pedagogy_lib import begin, launch
@@ -42,3 +48,27 @@ def test_ranks_that_hang_tell_where_they_stand():
     assert [rank for rank, place, _ in rows if "train_and_serve" in place] == [1]
     assert [call for _, _, call in rows] == [
         "7 all_reduce [68]", "6 all_reduce [2]", "7 all_reduce [68]"]  # fmt: skip
+
+
+def test_a_rank_that_keeps_the_interpreters_lock_still_shows_its_record():
+    def keep_the_lock(tools, folder):
+        dist.all_reduce(torch.ones(68))
+        with tools.serve_rank(folder):
+            Path(folder, "now").touch()
+            ctypes.PyDLL(None).usleep(3_000_000)
+
+    with tempfile.TemporaryDirectory() as folder:
+        running = begin(keep_the_lock, TOOLS, folder, world_size=1, device="cpu")
+        end = time.monotonic() + 20
+        while not Path(folder, "now").exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(0.2)
+        times = [time.monotonic()]
+        record = json.loads(TOOLS.ask(folder, 0, "fr_trace_json"))
+        times.append(time.monotonic())
+        stacks = TOOLS.ask(folder, 0, "dump_traceback")
+        times.append(time.monotonic())
+        running.stop()
+    assert record["entries"][-1]["input_sizes"] == [[68]]
+    assert "keep_the_lock" in stacks
+    assert times[1] - times[0] < 1 < times[2] - times[1]  # the stacks have to wait for the lock

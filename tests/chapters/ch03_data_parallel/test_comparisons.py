@@ -97,6 +97,10 @@ def test_a_longer_step_on_more_ranks_needs_a_margin():
     assert "the shortest step is on 4 ranks, and on 8 it is longer again." in said
     strong[8] = rounds(0.52)
     assert "no difference seen here between 4, 8 ranks." in SCALING.how_it_scaled(times, times)
+    strong |= {2: rounds(0.52), 4: rounds(0.5), 8: rounds(0.6)}
+    said = SCALING.how_it_scaled(times, times)
+    assert "between 2, 4 ranks, and on 8 it is longer again." in said
+    assert max(map(len, said.splitlines())) <= 90
 
 
 def test_computing_is_longer_than_an_all_reduce_only_if_it_clearly_is():

@@ -13,13 +13,18 @@ from pedagogy_lib import close, launch
 COMPILED, SIMPLE = map(load_solved_lab, ("compiled_ddp", "simple_ddp"))
 
 
-@pytest.mark.parametrize(("optimize_ddp", "graphs"), [(True, 5), (False, 1)])
-def test_graphs_are_cut_where_buckets_end(optimize_ddp, graphs):
-    events, *_ = launch(COMPILED.run_compiled, optimize_ddp, world_size=2, device="cpu").values[0]
-    assert COMPILED.count_graphs(events) == graphs
-    assert (COMPILED.count_hidden(events) > 0) == optimize_ddp
-    names = [event for event in events if event != "all-reduce"]
-    assert names == [str(number) for number in range(graphs)]
+@pytest.mark.parametrize(("optimize_ddp", "cap", "told"), [
+    (True, None, "0 [1] 1 [7]"), (True, 1, "0 [1] 1 [1] 2 [1] 3 [1] 4 [1] 5 [1] 6 [1] 7 [1]"),
+    (True, 2, "0 1 [2] 2 [2] 3 [2] 4 [2]"), (False, 2, "0 [2] [2] [2] [2]"),
+])  # fmt: skip
+def test_graphs_end_where_buckets_do_unless_a_larger_cap_is_set(optimize_ddp, cap, told):
+    run = launch(COMPILED.run_compiled, optimize_ddp, cap, world_size=2, device="cpu")
+    assert {COMPILED.describe_events(events) for events, *_ in run.values} == {told}
+
+
+def test_bytes_that_start_before_the_last_graph_are_a_share():
+    assert COMPILED.hidden_share(["0", 1.0, "1", 7.0]) == 1 / 8
+    assert COMPILED.hidden_share(["0", 2.0, 2.0]) == 0
 
 
 def compare_with_one_process(n):
