@@ -258,8 +258,16 @@ for shape in shapes:
     found = kept_tensors.count_saved_by_module(llama.LlamaBlock(of_width, *rest), input_x)
     print(f"{sum(found.values()):,} bytes, by the formula "
           f"{kept_tensors.kept_by_llama_block(*shape):,}")
+with torch.autocast(x.device.type, torch.bfloat16):
+    half = sum(kept_tensors.count_saved_by_module(llama_block, x).values()) / x.nbytes
+casts = sum(2 * p.numel() for p in llama_block.parameters() if p.ndim == 2) / x.nbytes
+print(f"the block of the picture keeps {sum(llama_kept.values()) / x.nbytes:.2f} times its input;\n"
+      f"under autocast {half:.2f} times, of which {casts:.2f} are casts of its weights")
 
 # %% [markdown]
+# The formula is exact in float32 and in float64, but not under autocast: there norms keep float32,
+# products keep bfloat16, and the casts of weights do not shrink with the number of tokens.
+#
 # RMSNorm computes less than a layer norm and keeps nearly twice as much here, because PyTorch
 # computes it on a CPU by several operations, of which two keep a tensor. Layer norm is one
 # operation, which knows that it can compute the divided input again. Grouped heads save little: two
@@ -339,11 +347,11 @@ Table(["", "left on the device", "moved out", "moved back", "same gradients"],
         torch.equal(run.values[0][0], exact)] for way, run in moved.items()])
 
 # %% [markdown]
-# Hardly anything is left, and the gradients are the same to the last bit. But moving everything
+# Hardly anything is left, and the gradients are equal to the last bit. But moving everything
 # moves more than was kept: autograd saves a tensor once for each operation that needs it, although
 # it is in memory only once, and it saves weights, which stay on the device anyway. The careful way
 # stores each memory once, and leaves weights and tensors below 1 kB where they are. (It brings a
-# memory back for each tensor in it.)
+# memory back for each tensor in it. Under autocast, casts of weights move.)
 #
 # Is there time to move? In a block, a token keeps $16\,h$ numbers of 2 bytes, and its forward takes
 # $24\,h^2$ FLOPs in products. So both are equally long at one width:
@@ -357,8 +365,8 @@ for link, speed in {"64 GB/s": 64e9, "450 GB/s": 450e9}.items():
           f"{hiding_width(400e12, speed):,.0f} on")
 
 # %% [markdown]
-# **On GPUs** a PCIe 5 slot with 16 lanes moves 128 GB/s, both directions together, and a GB200's
-# link to its host 900, according to [Transformer
+# **On GPUs** a PCIe 5 slot with 16 lanes moves 128 GB/s, and each NVLink-C2C link of a GB200, which
+# has a CPU and two GPUs, 900: both directions together, according to [Transformer
 # Engine](https://github.com/NVIDIA/TransformerEngine/blob/080c0dccc3d5de700a531e0a9c40c01a0e87965c/docs/features/other_optimizations/cpu_offloading/cpu_offloading.rst).
 # It offloads layers asynchronously, while the next ones compute. (The 400 TFLOP/s are assumed.)
 # `save_on_cpu(pin_memory=True)` copies into pinned memory, from which copies can run beside

@@ -318,8 +318,10 @@ Table(["from the inside out", "graphs compiled", "the graph recomputes", "gradie
 # * **Three equal blocks need one graph.** That is why one compiles blocks, and not the whole model.
 # * **Compiled around the recomputation**, the graph knows of it, and recomputes by itself. Inside
 #   of it, the compiled forward runs twice.
-# * **Around the unit** there is no graph at all. The tracer meets FSDP2's hooks inside the wrapper,
-#   gives up, and nothing is compiled. Gradients are right, and nothing reports it.
+# * **Compiled around the unit**, the block is one graph as well. FSDP2's hooks stay outside of it.
+# * **Recomputed around the unit** and compiled around both, there is no graph at all. FSDP2's hooks
+#   are now inside of what is recomputed, where a graph cannot be interrupted for them, so the
+#   tracer gives up. Gradients are right, and nothing reports it.
 #
 # What does compiling cost? Now Inductor generates code, on one rank, and the first of four steps
 # pays for it:
@@ -507,7 +509,8 @@ put_to_the_test(surprises + f"""
 # * The first FSDP makes a unit one **flat parameter**. FSDP2 cuts each parameter along its first
 #   dimension, into a **DTensor**. So frozen weights, weight decay by group and checkpoints work.
 # * A default can silently turn off the sharding that you asked for: count calls and bytes.
-# * From the inside out: recompute, compile, shard. In another order nothing may be compiled.
+# * From the inside out: recompute, compile, shard. Never compile a recomputation that has a unit
+#   inside: nothing is compiled then.
 #
 # **Next**: {{next}}.
 

@@ -294,6 +294,8 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 # units also stay gathered for the next micro-batch. Here is a step of three micro-batches:
 
 # %%
+for name, sum_of_512 in launch(options.add_up_ones, world_size=2, device="cpu").values[0].items():
+    print(f"policy with {name}: 512 micro-batches of gradient 1/512 give {sum_of_512:g}")
 run = launch(options.accumulate_each, text, 3, world_size=4, device="cpu")
 exact = run.values[0]["reduced each time"]
 Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradients equal"],
@@ -305,7 +307,8 @@ Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradien
 
 # %% [markdown]
 # Reduced once, a step sends less, and each rank keeps all gradients of the model instead of its
-# part. The program does this with `--micro-batches`.
+# part. The program does this with `--micro-batches`. Without `reduce_dtype` they stay bfloat16
+# between micro-batches: in the lines above, 256 + 1 is rounded to 256, again and again.
 #
 # **On GPUs**, torchtitan reduces in every micro-batch. A maintainer prefers that where memory is
 # short ([issue 292](https://github.com/pytorch/torchtitan/issues/292)). With replicas, it delays
@@ -327,6 +330,11 @@ Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradien
 #
 # For example, two micro-batches on each of two ranks have the gradients 1 and 2, and 3 and 6. The
 # mean is 3.
+
+# %% [markdown]
+# You need not handle exceptions. After an exception in a micro-batch the setting stays off, and
+# turning it on again is not enough: FSDP2 keeps what earlier micro-batches have added up, where
+# `zero_grad` does not find it, and the next backward adds to it. So resume from a checkpoint.
 
 # %%
 def accumulate_sharded(model, loss_fn, micro_batches):

@@ -215,8 +215,9 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # with 0.
 #
 # Number $i$ of a head's first half and number $i$ of its second half are pair $i$, as in the
-# `transformers` package. Compute angles in float64, because places may be large numbers. Return a
-# new tensor with the shape and the dtype of `x`, through which gradients flow back to `x`.
+# `transformers` package. Compute angles in float64, because places may be large numbers, and rotate
+# in at least float32: if `x` is bfloat16, round once, at the end. Return a new tensor with the
+# shape and the dtype of `x`, through which gradients flow back to `x`.
 
 # %% [markdown]
 # For example, a head of 4 numbers has the pairs (0, 2) and (1, 3), which are rotated by $p$ and by
@@ -229,6 +230,14 @@ check("{{rotate}}")
 # The angles depend on the place and on the number's index in its head, and every head has the same
 # ones. So a rank rotates its own heads, and **sends nothing**. A key-value head that is on several
 # ranks is rotated alike on each of them.
+#
+# **In engines.** For contexts that are longer than in training, models take a larger base, or
+# divide speeds by a factor: all of them, or the slow ones (*YaRN*), as in `transformers`
+# ([modeling_rope_utils.py](https://github.com/huggingface/transformers/blob/0044e3b3facff1a1ad60b235c69d5b45beae75a4/src/transformers/modeling_rope_utils.py)).
+# Meta's checkpoints of Llama have pairs of *neighbours*, numbers 2i and 2i + 1. A
+# [converter](https://github.com/huggingface/transformers/blob/01cc9cd9d804d368d553c093c4eb0646320545bb/src/transformers/models/llama/convert_llama_weights_to_hf.py)
+# reorders the rows of their query and key matrices (`permute`). If that is left out, nothing fails,
+# and the scores are wrong.
 
 # %% [markdown]
 # The **gated MLP** has two first matrices, one for the gate and one for its factor, and gate $j$

@@ -135,9 +135,12 @@ for way in pipelines_autocast.WAYS:
 # The course's pipeline refuses a message that it would misread. PyTorch's schedule keeps what its
 # first step has taught it. If that step ran in float32, say to warm up, then a later message of
 # half the bytes is written into a float32 buffer: two bfloat16 numbers are read as one, and the
-# rest of the buffer is older. The last line says whether your version notices it; 2.13 does not,
-# over Gloo. So enter autocast before the first step, or cast a stage's output to a fixed dtype.
-#
+# rest of the buffer is older. The fourth line says whether your version notices it; 2.13 does not,
+# over Gloo. The other way round, a message is twice as long as its buffer: Gloo notices that, and
+# ends the receiver's process. So decide on autocast before the first step and stay with it, or
+# cast a stage's output to a fixed dtype.
+
+# %% [markdown]
 # **On GPUs** torchtitan does not use autocast with a pipeline alone, and leaves precision to FSDP2,
 # according to a [pull request](https://github.com/pytorch/torchtitan/pull/2213). NCCL was not tried.
 

@@ -85,6 +85,41 @@ def test_odd_tensors_come_back_as_they_were(careful, dtype):
     assert host.moved_out > 0 and host.moved_back > 0
 
 
+@pytest.mark.parametrize("careful", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.complex64, torch.float8_e4m3fn,
+                                   torch.int16])  # fmt: skip
+def test_every_dtype_comes_back(careful, dtype):
+    """Also those that NumPy lacks; of a transposed view, and of a conjugated one."""
+    host = OFFLOAD.Host(torch.nn.Linear(1, 1) if careful else None)
+    x = torch.randn(4, 3, dtype=torch.complex64 if dtype.is_complex else torch.float32)
+    view = x.to(dtype)[1:].t()
+    view = view.conj() if dtype.is_complex else view
+    again = host.load(host.store(view))
+    assert again.dtype == dtype and torch.equal(again.to(x.dtype), view.to(x.dtype))
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_two_steps_under_autocast_leave_nothing_on_the_host(careful):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.GELU(), torch.nn.Linear(32, 8))
+    x, moved = torch.randn(16, 64), []
+    host = OFFLOAD.Host(model if careful else None)
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            wanted = torch.autograd.grad(model(x).float().square().mean(), model.parameters())
+            with host.hooks():
+                loss = model(x).float().square().mean()
+        stored = [id(of) for of in host.stored.values()]
+        again = torch.autograd.grad(loss, model.parameters())
+        assert all(torch.equal(*pair) for pair in zip(again, wanted))
+        assert stored and not host.stored
+        moved.append(host.moved_out)
+    assert moved[1] == 2 * moved[0]
+    # Careful: the casts of x, of the second weight and of two activations, and the float32 result.
+    if careful:
+        assert moved[0] == 2 * (16 * 64 + 8 * 32 + 2 * 16 * 32) + 4 * 16 * 8
+
+
 def test_a_memory_that_is_used_again_is_stored_again():
     """A freed tensor's address may be another tensor's; a changed tensor has other numbers."""
     host = OFFLOAD.Host(torch.nn.Linear(1, 1))

@@ -184,7 +184,17 @@ def test_a_piece_is_rotated_as_in_the_whole_context():
     whole = LLAMA.rotate(x, torch.arange(12))
     pieces = [LLAMA.rotate(x[:, :, a : a + 4], torch.arange(a, a + 4)) for a in (0, 4, 8)]
     assert torch.equal(torch.cat(pieces, 2), whole)
-    assert LLAMA.rotate(x.bfloat16(), torch.arange(12)).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_half_precision_rotation_is_rounded_once(dtype):
+    x, places = torch.randn(2, 3, 12, 64).to(dtype), torch.arange(90_000, 90_012)
+    rotated = LLAMA.rotate(x, places)
+    exact = LLAMA.rotate(x.double(), places)
+    assert rotated.dtype == dtype
+    assert (
+        (rotated.double() - exact).abs() <= exact.abs() * torch.finfo(dtype).eps / 2 + 1e-6
+    ).all()
 
 
 # ---- On ranks -----------------------------------------------------------------------------------

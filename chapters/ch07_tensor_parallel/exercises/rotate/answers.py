@@ -3,9 +3,10 @@ def rotate(x, places, base=10_000.0):
     half = x.shape[-1] // 2
     speeds = torch.tensor([base ** (-2 * i / x.shape[-1]) for i in range(half)], dtype=torch.float64)
     angles = torch.outer(places.double(), speeds)
-    cos, sin = angles.cos().to(x), angles.sin().to(x)
+    cos, sin = (of.to(torch.promote_types(x.dtype, torch.float32)) for of in
+                (angles.cos(), angles.sin()))
     a, b = x[..., :half], x[..., half:]
-    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1).to(x)
 
 # %% right · complex numbers
 def rotate(x, places, base=10_000.0):
@@ -34,12 +35,12 @@ def rotate(x, places, base=10_000.0):
     return torch.view_as_real(turned).flatten(-2).to(x)
 
 # %% wrong · the other way round
-# -     return x * cos + torch.cat([-second, first], -1) * sin
-# +     return x * cos + torch.cat([second, -first], -1) * sin
+# -     return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+# +     return (x * cos + torch.cat([second, -first], -1) * sin).to(x.dtype)
 
 # %% wrong · both new numbers have a plus
-# -     return x * cos + torch.cat([-second, first], -1) * sin
-# +     return x * cos + torch.cat([second, first], -1) * sin
+# -     return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+# +     return (x * cos + torch.cat([second, first], -1) * sin).to(x.dtype)
 
 # %% wrong · half as large as it should be
 # -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
@@ -57,14 +58,18 @@ def rotate(x, places, base=10_000.0):
 # -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
 # +     speeds = 10_000.0 ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
 
-# %% wrong · are rounded to the dtype of x
-# -     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-# +     cos, sin = angles.cos(), angles.sin()
+# %% wrong · is rounded to the dtype of x
+# -     return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+# +     return x * cos + torch.cat([-second, first], -1) * sin
+
+# %% wrong · round the result alone
+# -     wide = torch.promote_types(x.dtype, torch.float32)
+# +     wide = x.dtype
 
 # %% wrong · operations that autograd follows
-# -     first, second = x.chunk(2, -1)
+# -     wide = torch.promote_types(x.dtype, torch.float32)
 # +     x = x.detach()
-# +     first, second = x.chunk(2, -1)
+# +     wide = torch.promote_types(x.dtype, torch.float32)
 
 # %% wrong · from the new first half
 def rotate(x, places, base=10_000.0):

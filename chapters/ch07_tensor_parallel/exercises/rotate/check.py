@@ -7,7 +7,7 @@ from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import text_of
 from pedagogy_lib.basics.closeness import close
 
-from .cases import draw_heads, find_gradient, places_of
+from .cases import draw_heads, find_gradient, places_of, rotate_half
 from .truth import MISTAKES, truth
 
 
@@ -29,15 +29,29 @@ def differs(call, wanted, got) -> str:
     )
 
 
-def goes_back(answer):
-    """Yield a line if the result has x's dtype and history; raise `Wrong` if not."""
-    x, slope, places = draw_heads(20, 2, 3, 4), draw_heads(21, 2, 3, 4), places_of(4, 5, 6)
-    dtype, gradient = call_next_to_answer(find_gradient, answer, x, places, slope)
+def rounds_once(answer):
+    """Yield a line if bfloat16 stays bfloat16, with one rounding; raise `Wrong` if not."""
+    x, places = draw_heads(22, 4, 3, 16), places_of(4, 5, 1000)
+    dtype, y = call_next_to_answer(rotate_half, answer, x, places)
     if dtype != "torch.bfloat16":
         raise Wrong(
             "queries in bfloat16", f"expected a tensor of torch.bfloat16, got {dtype}",
-            "cosines and sines are rounded to the dtype of x: .to(x.dtype)",
+            "the result is rounded to the dtype of x: .to(x.dtype)",
         )  # fmt: skip
+    exact = truth(x.bfloat16().double(), places)
+    if y.shape != exact.shape or ((y - exact).abs() > exact.abs() / 2**8 + 1e-5).any():
+        raise Wrong(
+            "queries in bfloat16", "numbers are off by more than one rounding to bfloat16",
+            "cosines, sines and products are rounded, too: rotate in float32, and round the "
+            "result alone",
+        )  # fmt: skip
+    yield "bfloat16 stays bfloat16, rounded once"
+
+
+def goes_back(answer):
+    """Yield a line if the result has x's history; raise `Wrong` if not."""
+    x, slope, places = draw_heads(20, 2, 3, 4), draw_heads(21, 2, 3, 4), places_of(4, 5, 6)
+    gradient = call_next_to_answer(find_gradient, answer, x, places, slope)
     if gradient is None or not close(gradient, truth(slope, -places)):
         told = "x has no gradient" if gradient is None else "x has another gradient"
         raise Wrong(
@@ -45,7 +59,12 @@ def goes_back(answer):
             "queries and keys are results of layers that learn: rotate them by operations that "
             "autograd follows, without detach, tolist or numpy",
         )  # fmt: skip
-    yield "bfloat16 stays bfloat16, and the gradient is rotated back"
+    yield "the gradient is rotated back"
+
+
+def also(answer):
+    yield from rounds_once(answer)
+    yield from goes_back(answer)
 
 
 EXERCISE = Formula(
@@ -64,7 +83,7 @@ EXERCISE = Formula(
     mistakes=MISTAKES,
     differs=differs,
     right=lambda calls, values: f"rotated, {text_of(list(calls[0][0].shape))}",
-    also=goes_back,
+    also=also,
     asked="a tensor of x's shape",
     errors={
         "must match the size": "angles are (places, size / 2). They fit each half of x, whose "
@@ -76,7 +95,7 @@ EXERCISE = Formula(
         "places.unsqueeze(-1) * speeds, both in float64.",
         "x.chunk(2, -1) gives the two halves a and b, and number i of a and number i of b are a "
         "pair.",
-        "torch.cat([a * cos - b * sin, b * cos + a * sin], -1), with cos and sin of the angles, "
-        "rounded to x.dtype.",
+        "torch.cat([a * cos - b * sin, b * cos + a * sin], -1), with cos and sin of the angles. "
+        "x and both tables are float32 at least; the result is rounded to x.dtype.",
     ),
 )  # fmt: skip
