@@ -60,12 +60,14 @@ plot_bars([name.removesuffix(" in blocks") for name in apart["2 ranks"]],
 # |---|---|---|
 # | its own gradients | SGD, Adam | nothing |
 # | its block of 256 numbers | Adam in 8 bits | cuts between blocks |
-# | its row and column | Adafactor | one sum per column |
+# | its row, its column and three numbers of the matrix | Adafactor | a sum per column, and three |
 # | its layer's norm | LARS, LAMB | two sums per layer |
 # | its whole matrix | Muon | the matrix, or sums of products |
 #
 # The 8-bit row depends on the number of ranks: half of this matrix is a whole number of blocks, and
-# a third of it is not. No error shows any of these differences.
+# a third of it is not. Adafactor's three numbers are the mean of its rows' squares and the root
+# mean squares of the weight and of the step, because PyTorch's makes steps relative to the weight
+# and clips them. No error shows any of these differences.
 
 # %% [markdown]
 # ## 2 · Which numbers are one matrix?
@@ -98,7 +100,8 @@ for rank, found in enumerate(launch(pieces.heads_on_ranks, text, world_size=2).v
 # Then there are four ways to make the momentum orthogonal:
 
 # %% [markdown]
-# * **Blockwise.** Each rank treats its rows as a matrix. Nothing is sent, and it is another step.
+# * **Blockwise.** Each rank treats its rows as a matrix, and scales their step by their shape.
+#   Nothing is sent, and it is another step.
 # * **Duplicated.** An all-gather gives all matrices to all ranks, each rank computes all of them,
 #   and keeps its rows.
 # * **By owner.** Each matrix is gathered on one rank, its owner, which computes and sends every
@@ -205,7 +208,7 @@ Table(["way", "formula", "measured", "formula", "counted", "in memory", "largest
 # | blockwise | 0 | below $1/n$ | none |
 # | duplicated | $\frac{n-1}{n} M$ | all | one at a time |
 # | by owner | $\frac{n-1}{n}\cdot\frac{2M}{n}$ | about $1/n$ | $1/n$ of them |
-# | summed Grams | $\frac{2(n-1)}{n}\sum 5\,k^2$ | more than $1/n$ | none |
+# | summed Grams | $\frac{2(n-1)}{n}\sum 5\,k^2$ | may exceed one process | none |
 
 # %% [markdown]
 # By owner sends $n/2$ times less than duplicated, and computes about $n$ times less. Summed Gram
@@ -217,7 +220,7 @@ Table(["way", "formula", "measured", "formula", "counted", "in memory", "largest
 # Under FSDP2, parameters, gradients and momentum are DTensors. `full_tensor()` is the all-gather of
 # the duplicated way, so Muon takes a few lines. The last one cuts the step like the parameter;
 # `src_data_rank=None` says that every rank already has the whole tensor. (Without it, rank 0 would
-# send it to all others.)
+# scatter its own.)
 
 # %%
 class GatheringMuon:
@@ -235,11 +238,11 @@ class GatheringMuon:
                                                src_data_rank=None)
 
 # %% [markdown]
-# The lab's `ShardedMuon` does the same with each of the four ways. Its `FlatMuon` is Muon with
-# stage 1 of ZeRO (part [06](06_zero.ipynb)): a flat vector, cut wherever it falls, even within a
-# row. The momentum is gathered for the step, and each rank orthogonalizes only the matrices of
-# which it has a part. Three steps of a transformer on three ranks, where rows do not divide evenly,
-# compared with one process in float64:
+# The lab's `ShardedMuon` does the same with each of the four ways (and refuses meshes with
+# replicas, HSDP). Its `FlatMuon` is Muon with stage 1 of ZeRO (part [06](06_zero.ipynb)): a flat
+# vector, cut wherever it falls, even within a row. The momentum is gathered for the step, and each
+# rank orthogonalizes only the matrices of which it has a part. Three steps of a transformer on
+# three ranks, where rows do not divide evenly, compared with one process in float64:
 
 # %%
 for engine in (GatheringMuon, "FSDP2, duplicated", "FSDP2, by owner", "FSDP2, summed Grams",
@@ -281,27 +284,36 @@ Table(["matrix", "calls", "sent by a rank, in matrices", "on DTensors", "on the 
 # It is right as far as bfloat16 can tell, and communicates in *every* round: with this version it
 # sums Gram matrices where the long side is cut, and otherwise gathers again and again. The
 # duplicated way would send 0.75 matrices.
-#
+
+# %% [markdown]
 # ## 5 · Does another matrix train worse?
 #
 # Blockwise is free and takes another step, as does the fused matrix. That does not mean that it
-# trains worse. A small transformer trains with each choice, and each one gets the best of four
-# learning rates. (One process emulates the ranks' pieces. Per head and blockwise on 4, the fused
-# layer has the same pieces, since the model has four heads.)
+# trains worse. A small transformer trains with each choice, and each one gets the best of five
+# learning rates, a factor of $\sqrt2$ apart. (One process emulates the ranks' pieces. Per head and
+# blockwise on 4, the fused layer has the same pieces, since the model has four heads.)
+#
+# Two things change when a matrix is cut: its direction, and the factor
+# $\sqrt{\max(1, \text{rows}/\text{columns})}$ by which PyTorch's Muon scales a step. The last row
+# leaves the factor as it was.
 
 # %% tags=["nbval-ignore-output"]
 tried = launch(pieces.tune_rates, text, steps, world_size=3).values
 rates = pieces.best_rates(tried)
 raced = launch(pieces.train_ways, text, steps, rates, world_size=3).values
-Table(["one matrix is", "best rate", "loss relative to Q, K, V apart, for each seed", "in words"],
+Table(["one matrix is", "best rate", "loss, minus that of Q, K, V", "range of seeds", "in words"],
       pieces.rows(raced, rates))
 
 # %% [markdown]
-# A loss is called higher or lower only if it is so with each of three seeds, by more than a
-# hundredth. This is a tiny model after few steps: on four ranks, a piece of a square matrix has 8
-# rows here, and hundreds in a large model. So the table can show that a choice is no disaster, and
-# not which one is best elsewhere. Megatron-Core's default is blockwise; Dion's library and
-# torchtitan gather.
+# A loss is called higher or lower if the mean of six seeds is so by more than four standard errors:
+# by chance alone in fewer than one of 20 such tables. Read the last two rows together: on four
+# ranks, the tall matrix of an MLP is cut into squares, and their factor is half as large. So what
+# looks like a price of blockwise directions can be one of a layer's rate.
+#
+# This is a tiny model after few steps: on four ranks, a piece of a square matrix has 8 rows here,
+# and hundreds in a large one. The table cannot show which choice is best elsewhere.
+# Megatron-Core's [default](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.optimizer.optimizer_config.html)
+# is blockwise; Dion's library and torchtitan gather.
 
 # %% [markdown]
 # ## 6 · A norm for each layer: LARS and LAMB
@@ -313,22 +325,31 @@ Table(["one matrix is", "best rate", "loss relative to Q, K, V apart, for each s
 # $$w \leftarrow w - \text{rate}\;\frac{\lVert w\rVert}{\lVert s\rVert}\,s,$$
 #
 # where $s$ is the layer's gradient (LARS, with momentum behind the ratio) or Adam's step (LAMB).
-# The fraction is the **trust ratio**. Take the digits of part 03l again, with a small and a large
-# batch. Each optimizer gets the best of seven rates, each twice the one before, with five seeds.
+# The fraction is the **trust ratio**. It makes a step as long near a minimum as far from it, so the
+# rate has to fall.
+
+# %% [markdown]
+# Take the digits of part 03l again, with a small and a large batch and five seeds. Each optimizer
+# gets the best of 12 trials: six rates, each twice the one before, which stay constant or fall
+# linearly to 0. Biases step without a ratio, as in many recipes.
 
 # %% tags=["nbval-ignore-output"]
 batches, digits = (128, 1024), lab("gradient_accumulation").digits()
 tried = launch(ratios.tune_share, digits, batches, 12, world_size=2).values
 tuned = ratios.find_best(tried, batches)
 print(ratios.describe_ratios(tuned))
-Table(["batch", "optimizer", "best rate", "median loss", "its seeds"], ratios.rows_of(tuned))
+Table(["batch", "optimizer", "best rate", "schedule", "median loss", "its seeds"],
+      ratios.rows_of(tuned))
 
 # %% [markdown]
-# The printed lines compare seed by seed, with a margin of a tenth. Here no ratio was better than
-# one tuned rate for all layers, and none brings the large batch near the loss of the small one: 16
-# steps are too few, as in 03l. This network has two layers. You et al. report gains for ResNet-50
-# and BERT with batches of about 32,000, with warm-up and weight decay, which were not tried here.
-#
+# The printed lines compare seed by seed, with a margin of a tenth. Here no ratio was better with
+# each seed than one tuned rate for all layers, even where its median is lower. (At a constant rate
+# alone, both are worse with the small batch, since their steps do not shrink.) And none brings the
+# large batch near the loss of the small one: 16 steps are too few, as in 03l. This network has two
+# layers. You et al. report gains for ResNet-50 and BERT with batches of about 32,000, with warm-up
+# and weight decay, which were not tried here.
+
+# %% [markdown]
 # On shards, each layer needs two numbers from all ranks, so all layers together need one all-reduce
 # of a few bytes. It is easily forgotten, except with DTensors, whose `norm()` is that of the whole.
 
@@ -391,6 +412,16 @@ for number, w, r in zip(x.tolist(), weight.tolist(), remainder.tolist()):
 print("joined again, the same bits:", torch.equal(remainders.join_float32(weight, remainder), x))
 
 # %% [markdown]
+# A weight and its remainder are one number. Edit the weight alone, by loading a bfloat16 checkpoint
+# or an average of weights, and the next step starts from a number that nobody has chosen:
+
+# %%
+weight[2] = 2.0
+print(remainders.join_float32(weight, remainder)[2].item())
+
+# %% [markdown]
+# So after an edit, set the remainder to 0.
+#
 # Adam trains a bfloat16 transformer with masters, with remainders, and with remainders and both
 # means in bfloat16 (rounded to the nearest, as in part [05c](05c_smaller_optimizer_states.ipynb)).
 # Each way gets the best of three rates, and then three new seeds:
@@ -407,14 +438,19 @@ Table(["Adam with", "weight", "master", "means", "together", "rate", "loss for e
 # Remainders change nothing, to the last bit, and save 2 bytes of 14 per parameter. Means in
 # bfloat16 save 4 more and round, so that row is a measurement of this model and these steps alone.
 #
-# Under ZeRO and FSDP2 all of this is per number. Only the bfloat16 weight is ever gathered, and the
-# remainder stays in its shard.
+# All of this is per number, so any cut will do. What is saved depends on who keeps bfloat16 weights
+# *beside* masters. In one process that is everyone. With stage 1 of ZeRO, each rank has all weights
+# and $1/n$ of the masters, so a rank saves $2/n$ bytes per parameter. FSDP2's shards *are* the
+# float32 masters: 4 + 8 bytes in shards, and 2 + 2 + 8 with remainders, which saves nothing.
 
 # %% [markdown]
 # > **On GPUs**, by documentation alone:
 # >
-# > * Moonshot trained Moonlight with Muon on [ZeRO-1 shards](https://arxiv.org/abs/2502.16982).
-# >   Kimi K2's [MuonClip](https://arxiv.org/abs/2507.20534) also shrinks queries and keys, per head.
+# > * Moonshot trained Moonlight with Muon on [ZeRO-1 shards](https://arxiv.org/abs/2502.16982), with
+# >   weight decay and steps as long as AdamW's: in
+# >   [PyTorch](https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html),
+# >   `weight_decay` and `adjust_lr_fn="match_rms_adamw"`. Kimi K2's
+# >   [MuonClip](https://arxiv.org/abs/2507.20534) also shrinks queries and keys, per head.
 # > * Megatron-Core has
 # >   [blockwise, duplicated and distributed](https://docs.nvidia.com/megatron-core/developer-guide/latest/apidocs/core/core.optimizer.muon.html);
 # >   its distributed mode [sums Gram
@@ -422,10 +458,17 @@ Table(["Adam with", "weight", "master", "means", "together", "rate", "loss for e
 # >   A newer [layer-sharded
 # >   Muon](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.optimizer.layer_sharded_muon.html)
 # >   has owners.
+
+# %% [markdown]
 # > * So have [Dion's Muon](https://github.com/microsoft/dion), which can treat heads apart
-# >   (`num_heads`), and [torchtitan's](https://github.com/pytorch/torchtitan/pull/4060). [Keller
+# >   (`num_heads`), and [torchtitan's](https://github.com/pytorch/torchtitan/pull/4060), which packs
+# >   shards into all-to-alls, and treats heads apart in its recipes for Kimi and Moonlight. [Keller
 # >   Jordan's](https://github.com/KellerJordan/Muon/blob/00ba60d3a0d188993831f86e4d62597bb0e9b21c/muon.py)
 # >   deals out whole matrices of replicas.
+# > * FSDP2 can cut another dimension, evenly
+# >   ([`shard_placement_fn`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
+# > * Shampoo and SOAP need whole matrices, too: Meta's has
+# >   [distributors](https://github.com/facebookresearch/optimizers/issues/61) for FSDP2.
 # > * DeepSpeed's flat shards gave LAMB [other
 # >   norms](https://github.com/deepspeedai/DeepSpeed/issues/490): the bug of section 6.
 # > * Megatron-Core's precision-aware Adam keeps [remainders](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.optimizer.optimizer_config.html) by default.
@@ -446,8 +489,9 @@ Table(["Adam with", "weight", "master", "means", "together", "rate", "loss for e
 #   norm, or a whole matrix. The last four communicate on shards, or become another optimizer.
 # * **Muon by owner** gathers each matrix on one rank: $n/2$ times fewer bytes than gathering it
 #   everywhere, and the work is shared. Balance owners by FLOPs.
-# * **Blockwise** takes another step. Per head, tensor-parallel ranks need no message.
-# * LARS and LAMB need one all-reduce of two numbers per layer.
+# * **Blockwise** takes another step, of another length. Per head, tensor-parallel ranks need no
+#   message.
+# * LARS and LAMB need one all-reduce of two numbers per layer, and a rate that falls.
 # * A bfloat16 weight and a 16-bit **remainder** are a float32 master, exactly.
 #
 # **Your exercises**: {{deal_matrices}} and {{take_lars_step}} in cells above, and

@@ -46,6 +46,45 @@ def test_an_engine_trains_as_one_process(engine, n):
         assert max(gaps) < 1e-12
 
 
+def step_rows(matrix):
+    """Take a blockwise step on a DTensor cut by rows; return its direction on the whole."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    p = torch.nn.Parameter(distribute_tensor(torch.zeros_like(matrix), mesh, [Shard(0)]))
+    p.grad = distribute_tensor(matrix, mesh, [Shard(0)])
+    MUON.ShardedMuon([p], 1.0, "blockwise", momentum=0.0).step()
+    return -p.full_tensor().detach()
+
+
+@pytest.mark.parametrize("shape", [(9, 2), (2, 6), (7, 3)])
+def test_blockwise_on_ranks_is_what_one_process_emulates(shape):
+    """On 3 ranks, rows may be uneven, and a rank may have none."""
+    matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    emulated = PIECES.step_by_pieces(matrix, torch.arange(shape[0]).chunk(3))
+    for found in launch(step_rows, matrix, world_size=3, device="cpu").values:
+        assert close(found, emulated)
+
+
+def refuse_replicas() -> str:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicas", "shards"))
+    model = fully_shard(torch.nn.Linear(4, 4, bias=False), mesh=mesh)
+    try:
+        MUON.ShardedMuon(model.parameters(), 0.1, "by owner")
+    except ValueError as error:
+        return str(error)
+    return "accepted"
+
+
+def test_replicas_of_shards_are_refused_in_a_sentence():
+    for told in launch(refuse_replicas, world_size=4, device="cpu").values:
+        assert "one mesh of one dimension" in told
+
+
 def test_blockwise_is_one_step_per_rank_on_its_rows():
     shards = [torch.randn(4, 3, dtype=torch.float64), torch.randn(2, 5, dtype=torch.float64)]
     for found, shard in zip(MUON.stay_blockwise(shards), shards):
@@ -107,8 +146,8 @@ def test_pieces_have_each_row_once(how, kv_heads):
 def test_heads_are_the_finest_pieces_and_q_k_v_apart_are_those_of_split_attention():
     attention = MODELS.Transformer(16, 1, heads=4).blocks[0].attention
     count = {how: len(PIECES.pieces_of(attention, how)) for how in PIECES.HOW}
-    assert count == {"fused": 1, "Q, K, V": 3, "heads": 12, "blockwise on 2": 6,
-                     "blockwise on 4": 12}  # fmt: skip
+    assert count == {"fused": 1, "Q, K, V": 3, "heads": 12,
+                     "blockwise on 4": 12, "blockwise on 4" + PIECES.WHOLE: 12}  # fmt: skip
     split = MATRIX.SplitLayer(attention).weights
     for weight, rows in zip(split, PIECES.pieces_of(attention, "Q, K, V")):
         assert torch.equal(weight, attention.query_key_value.weight[rows])
@@ -124,7 +163,7 @@ def test_a_rank_with_whole_heads_needs_no_message_if_a_head_is_a_matrix(n):
 def direct_columns(matrix):
     """Return this rank's columns of a direction, from its columns alone."""
     mine = matrix.chunk(dist.get_world_size(), 1)[dist.get_rank()]
-    return MUON.scale_of(*mine.T.shape) * MATRIX.orthogonalize(mine)
+    return MUON.scale_of(*mine.shape) * MUON.orthogonalize(mine)
 
 
 def test_one_process_emulates_ranks_that_hold_columns():
@@ -132,6 +171,33 @@ def test_one_process_emulates_ranks_that_hold_columns():
     on_ranks = torch.cat(launch(direct_columns, matrix, world_size=2, device="cpu").values, 1)
     emulated = PIECES.step_by_pieces(matrix, torch.arange(8).chunk(2), dim=1)
     assert close(emulated, on_ranks)
+
+
+@pytest.mark.parametrize("how", ["Q, K, V", "blockwise on 4" + PIECES.WHOLE])
+def test_whole_matrices_are_scaled_as_muon_scales_them(how):
+    """Of a matrix that is not cut, or by_whole of any, the scale is that of its shape."""
+    model = MODELS.Transformer(16, 1, heads=4).double()
+    optimizer = PIECES.PiecewiseMuon(model, 0.1, how)
+    aims = [torch.randn(p.shape, dtype=p.dtype, generator=torch.Generator().manual_seed(k))
+            for k, p in enumerate(optimizer.matrices)]  # fmt: skip
+    found = optimizer.find_directions(aims)
+    for p, aim, direction in zip(optimizer.matrices, aims, found):
+        chosen, dim = optimizer.cuts[p]
+        for piece in chosen:
+            part = (slice(None), piece) if dim else piece
+            scale = MUON.scale_of(*(p if optimizer.by_whole else p[part]).shape)
+            assert close(direction[part], scale * MUON.orthogonalize(aim[part]))
+    last = len(aims) - 1
+    if how == "Q, K, V":
+        assert close(found[last], MUON.Muon(optimizer.matrices, 0.1).find_directions(aims)[last])
+
+
+@pytest.mark.parametrize(("gaps", "word"), [
+    ([0.02, 0.03, 0.025], "higher"), ([-0.02, -0.03, -0.025], "lower"),
+    ([0.011, 0.2, 0.02], "no difference seen here"),
+])  # fmt: skip
+def test_a_gap_counts_from_four_standard_errors(gaps, word):
+    assert PIECES.describe_gaps(gaps) == word
 
 
 # ---- Seven optimizers on rows ---------------------------------------------------------------
@@ -144,6 +210,56 @@ def test_which_optimizers_step_alike_on_shards(n):
     same = {"SGD", "Adam"} | ({blocks} if 128 * 32 // n % 256 == 0 else set())
     assert {name for name, share in apart.items() if share == 0} == same
     assert min(share for name, share in apart.items() if name not in same) > 1e-3
+
+
+def step_adafactor_on_rows(weight, gradients, whole, rate=0.01):
+    """Step on this rank's rows as torch.optim.Adafactor steps on the whole; return the rows.
+
+    whole  which numbers are those of the whole matrix: "columns", "rows", "weight", "update"; this
+           rank's own stand for the others
+    """
+
+    def total(x, what):
+        if what in whole:
+            dist.all_reduce(x)
+        return x
+
+    rank, n = dist.get_rank(), dist.get_world_size()
+    w, tiny = weight.chunk(n)[rank].clone(), torch.finfo(weight.dtype).eps
+    row, column = torch.zeros(len(w), 1).double(), torch.zeros(1, w.shape[1]).double()
+    count = {what: len(weight) if what in whole else len(w)
+             for what in ("columns", "rows", "weight", "update")}  # fmt: skip
+
+    def rms(x, what):
+        return (total(x.square().sum(), what) / (count[what] * w.shape[1])).sqrt()
+
+    for step, gradient in enumerate(gradients, 1):
+        g = gradient.chunk(n)[rank]
+        row.lerp_(g.square().mean(1, keepdim=True), step**-0.8)
+        squares = total(g.square().sum(0, keepdim=True), "columns") / count["columns"]
+        column.lerp_(squares, step**-0.8)
+        mean_of_rows = total(row.sum(), "rows") / count["rows"]
+        update = g * (row @ column / mean_of_rows.clamp(min=tiny)).clamp(min=tiny**2).rsqrt()
+        length = rms(w, "weight").clamp(min=1e-3) * min(rate, step**-0.5)
+        w -= length / rms(update, "update").clamp(min=1.0) * update
+    return w
+
+
+@pytest.mark.parametrize("missing", [None, "columns", "rows", "weight", "update"])
+def test_adafactor_on_rows_needs_a_sum_per_column_and_three_numbers(missing):
+    chance = torch.Generator().manual_seed(0)
+    weight, *gradients = torch.randn(4, 7, 5, generator=chance, dtype=torch.float64)
+    weight = weight * torch.arange(1, 8)[:, None]
+    gradients = [g * torch.arange(7, 0, -1)[:, None] for g in gradients]
+    wanted = torch.nn.Parameter(weight.clone())
+    optimizer = torch.optim.Adafactor([wanted], lr=0.01)
+    for g in gradients:
+        wanted.grad = g.clone()
+        optimizer.step()
+    whole = {"columns", "rows", "weight", "update"} - {missing}
+    run = launch(step_adafactor_on_rows, weight, gradients, whole, world_size=3, device="cpu")
+    gap = relative_gap(torch.cat(run.values), wanted.detach())
+    assert gap < 1e-12 if missing is None else gap > 1e-6
 
 
 # ---- LARS and LAMB --------------------------------------------------------------------------
@@ -237,13 +353,29 @@ def test_a_loss_differs_only_if_it_does_with_each_seed(one, other, word):
     assert RATIOS.compare_losses(one, other) == word
 
 
+def test_a_bias_may_step_without_a_ratio():
+    def moves(by_layer):
+        weights = [torch.nn.Parameter(torch.full((3,), 4.0)) for _ in "ab"]
+        for w in weights:
+            w.grad = torch.ones(3)
+        RATIOS.Layerwise(weights, 0.1, by_layer=by_layer).step()
+        return [round(4 - w[0].item(), 4) for w in weights]
+
+    assert moves(True) == [0.4, 0.4]
+    assert moves([True, False]) == [0.4, 0.1]
+    assert moves(False) == [0.1, 0.1]
+
+
 def test_sgd_trains_as_in_part_03l():
     data = load_solved_lab("gradient_accumulation").digits()
-    ours = RATIOS.train_at_rates("SGD", data, 512, 2)
-    theirs = LARGE.try_rates(data, 512, 2)
-    assert ours.keys() == theirs.keys()
-    for rate, losses in theirs.items():
-        assert close(torch.tensor(ours[rate]), torch.tensor(losses), steps=10)
+    rates, passes = RATIOS.TRIED["SGD"], 2
+    ours = RATIOS.train_at_rates("SGD", data, 512, passes)
+    assert list(ours) == [(rate, schedule) for schedule in RATIOS.SCHEDULES for rate in rates]
+    ways = {(rate, schedule): lambda progress, rate=rate, of=of: rate * of(progress)
+            for schedule, of in RATIOS.SCHEDULES.items() for rate in rates}  # fmt: skip
+    for way, results in LARGE.train(data, 512, passes, ways).items():
+        losses = torch.tensor([loss for loss, _ in results])
+        assert close(torch.tensor(ours[way]), losses, steps=10)
 
 
 # ---- 16 bits and a remainder ----------------------------------------------------------------
@@ -289,3 +421,24 @@ def test_remainders_train_as_masters_to_the_last_bit_in_fewer_bytes():
     assert not torch.equal(masters, others)
     together = [round(sum(sizes.values()), 6) for _, _, sizes in found.values()]
     assert together == [14.0, 12.0, 8.0]
+
+
+@pytest.mark.parametrize("make", [REMAINDERS.WithMasters, REMAINDERS.WithRemainders])
+def test_a_weight_without_gradient_stays(make):
+    weights = [torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16)) for _ in "ab"]
+    weights[1].requires_grad_(False)
+    optimizer = make(weights, lambda parameters: torch.optim.SGD(parameters, lr=0.5))
+    weights[0].grad = torch.ones(3, dtype=torch.bfloat16)
+    optimizer.step()
+    assert [w[0].item() for w in weights] == [0.5, 1.0]
+
+
+def test_an_edited_weight_with_its_old_remainder_is_another_master():
+    """Half a step of bfloat16 is lost or added, and nothing tells it."""
+    weights = [torch.nn.Parameter(torch.ones(1, dtype=torch.bfloat16))]
+    optimizer = REMAINDERS.WithRemainders(weights, lambda ps: torch.optim.SGD(ps, lr=2.0**-10))
+    weights[0].grad = torch.ones(1, dtype=torch.bfloat16)
+    optimizer.step()
+    assert weights[0].item() == 1 and optimizer.unpack(weights[0], optimizer.kept[0]) < 1
+    weights[0].data.fill_(2.0)  # as a checkpoint would
+    assert optimizer.unpack(weights[0], optimizer.kept[0]).item() != 2.0
