@@ -66,7 +66,7 @@ os.environ["TMPDIR"] = str(folder)  # for what workers leave behind when they ar
 # |---|---|---|
 # | SLURM, time limit | SIGTERM to each task of each step | `KillWait`, 30 s unless set |
 # | SLURM, `--signal=B:USR1@120` | SIGUSR1 to the batch script alone | 120 s, or up to 60 s more |
-# | SLURM, preemption | SIGCONT and SIGTERM | `GraceTime` |
+# | SLURM, preemption by cancelling or requeuing | SIGCONT and SIGTERM | `GraceTime`, 0 unless set |
 # | Kubernetes | SIGTERM to the main process | 30 s, unless the pod's grace period is set |
 # | Amazon EC2, spot | no signal: a text that one has to ask for | 120 s |
 #
@@ -102,10 +102,15 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 # torchrun 2.13 passes on the signals that it handles: SIGTERM, SIGINT, SIGHUP and SIGQUIT, unless
 # `--signals-to-handle` names others. It then waits for the ranks for `--shutdown-timeout` seconds,
 # which is 1 here and 30 unless it is set, and sends SIGKILL to those that are left.
-#
+
+# %% [markdown]
 # SIGUSR1 ends a process that does not handle it. The agent therefore dies, while its ranks hear
-# nothing and go on without an agent: on a cluster they would hold their GPUs until the job is
-# killed. That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
+# nothing. On a bare machine, as here, they go on without it. On a cluster they are killed with
+# nothing saved: when a step's tasks have ended, SLURM's step manager [kills what is
+# left](https://github.com/SchedMD/slurm/blob/master/src/slurmd/slurmstepd/mgr.c), and in a container
+# whose first process is the agent [the kernel
+# does](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html). (This is documented, and was not
+# tried.) That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
 # [04d](04d_restart.ipynb) catches SIGUSR1 in the script and sends SIGTERM to the agents.
 
 # %% [markdown]
@@ -195,15 +200,17 @@ Table(["the gradients", "a step's all-reduces take", "compared with the gradient
           "quicker", "slower")) if name != "alone" else ""] for name, of in times.items()])
 
 # %% [markdown]
-# A second all-reduce adds its own latency, however small it is (chapter
-# [02](02_collectives.ipynb)). One more element adds no message. What it adds here is mostly the
-# copy that `torch.cat` makes, so for a large model keep a place for it in the buffer. There are
-# cheaper ways still: ask only in every 10th step, which delays the answer by up to 10 steps, or
-# write "stop after step 120" into a store that all ranks read, with a step so far ahead that no
-# rank has begun it.
-#
+# A second all-reduce has its own latency, however small it is (chapter [02](02_collectives.ipynb)).
+# One more element adds no message, but four small operations: the lab makes a tensor for it, joins
+# both, copies the sum back and reads the last element. For a large model, two of these copy all
+# gradients, so keep a place for it in the buffer. There are cheaper ways still: ask only in every
+# 10th step, which delays the answer by up to 10 steps, or write "stop after step 120" into a store
+# that all ranks read, with a step so far ahead that no rank has begun it.
+
+# %% [markdown]
 # With DDP, which makes the gradients' all-reduces itself, the all-reduce of one number is the
-# simple way.
+# simple way. During an evaluation, a compilation or a save no step asks: count the longest of them
+# in the grace, or ask there, too.
 
 # %% [markdown]
 # ## 3 · Before the kill
@@ -457,7 +464,8 @@ for reads, run in zip(kinds, started):
 # `RuntimeError`: "DataLoader worker is killed by signal: Terminated". The handler for SIGTERM was
 # right, and the last checkpoint is lost all the same. It has [happened under SLURM,
 # too](https://github.com/KempnerInstitute/KempnerForge/issues/177). Let workers ignore SIGTERM, and
-# end them by closing the loader.
+# end them by closing the loader after the save. Closing sends SIGTERM as well, which they ignore,
+# so that it waits for the samples that they are reading: if one takes long, count it in the grace.
 
 # %% [markdown]
 # ## 5 · Goodput
@@ -505,9 +513,10 @@ accounts.plot_goodput(jobs, title=f"{steps} steps, in lives of {life} steps")
 #
 # $$\text{goodput} = \frac{u\,t}{s + m\,t + v\,c + q}$$
 #
-# With a save after every $k$ steps, $v = \lfloor m / k \rfloor$ saves are made before the notice.
-# With a notice there is one more, and all steps count, $u = m$. Without one, only those up to the
-# last save do: $u = v\,k$, which is 0 if $k > m$. The table has both for the times that were
+# With a save after every $k$ steps, $v = \lfloor m / k \rfloor$ saves are made in a life that
+# begins at a multiple of $k$. Without a notice, only the steps up to the last save count:
+# $u = v\,k$, which is 0 if $k > m$. With a notice there is one save more, all steps count, $u = m$,
+# and $v$ is only about right, as lives begin anywhere. The table has both for the times that were
 # measured.
 
 # %% tags=["nbval-ignore-output"]

@@ -1,7 +1,7 @@
 # %% right · step by step
 def sum_and_judge(flat, norms, times=4.0, group=None):
     dist.all_reduce(flat, group=group)
-    norm = float(torch.linalg.vector_norm(flat))
+    norm = float(torch.linalg.vector_norm(flat, dtype=torch.float64))
     if norm != norm or norm == float("inf"):
         return False
     if len(norms) >= AT_LEAST and norm > times * median(norms):
@@ -13,7 +13,7 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 def sum_and_judge(flat, norms, times=4.0, group=None):
     work = dist.all_reduce(flat, group=group, async_op=True)
     work.wait()
-    norm = flat.square().sum().sqrt()
+    norm = flat.double().square().sum().sqrt()
     sane = bool(norm.isfinite())
     if len(norms) >= 10:
         usual = torch.tensor(norms, dtype=torch.float64).quantile(0.5)
@@ -21,10 +21,14 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
     norms += [norm.item()] * sane
     return sane
 
+# %% right · in float32
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = flat.norm(dtype=torch.promote_types(flat.dtype, torch.float32)).item()
+
 # %% wrong · own gradient was judged
 # -     dist.all_reduce(flat, group=group)
-# -     norm = flat.norm().item()
-# +     norm = flat.norm().item()
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = flat.norm(dtype=torch.float64).item()
 # +     dist.all_reduce(flat, group=group)
 
 # %% wrong · each rank judges its own gradient
@@ -99,6 +103,10 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # +     if not flat.isfinite().all():
 # +         return False
 # +     dist.all_reduce(flat, group=group)
+
+# %% wrong · ends at 65,504
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = flat.norm().item()
 
 # %% wrong · a function without `return`
 # -     return is_sane

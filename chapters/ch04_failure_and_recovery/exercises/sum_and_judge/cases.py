@@ -14,6 +14,8 @@ CALM = [5.0] * 12
 
 BORN_LATE = [5.0] * 9
 
+HIGH = [40000.0] * 12
+
 ONE_SPIKE = [5.0] * 9 + [4000.0]
 
 TWO_LEVELS = [1.0, 3.0] * 5
@@ -31,6 +33,7 @@ KINDS = {  # for each rank (the last one for all further ranks), the first numbe
     "overflow": ([3e38, 0.0], [2e38, 0.0]),
     "limit": ([3.0, 0.0], [0.0, 4.0], [0.0, 0.0]),
     "six": ([6.0, 0.0], [0.0, 0.0]),
+    "half": ([60000.0, 32000.0], [0.0, 25600.0], [0.0, 0.0]),
 }
 
 

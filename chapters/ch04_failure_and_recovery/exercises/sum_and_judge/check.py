@@ -4,7 +4,7 @@ import torch
 
 from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains
 
-from .cases import BORN_LATE, CALM, ONE_SPIKE, TWO_LEVELS, judge, make_case
+from .cases import BORN_LATE, CALM, HIGH, ONE_SPIKE, TWO_LEVELS, judge, make_case
 from .truth import (
     ONLY_SOME,
     SEPARATE,
@@ -37,6 +37,7 @@ EXERCISE = RankExercise(
         make_case(World(2), "six", TWO_LEVELS, "norms of 1 and 3 in turn"),
         make_case(World(2), "limit", [2.0] * 10, "times = 2", times=2.0),
         make_case(World(2), "overflow", [], "a sum that overflows float32", dtype=torch.float32),
+        make_case(World(2), "half", HIGH, "a float16 sum of norm 83,173", dtype=torch.float16),
         make_case(World(1), "spike", CALM, "a spike"),
         make_case(GROUP, "calm", CALM, "a usual step in a group"),
         make_case(World(3), "large", [], "2 MB of gradients"),
@@ -59,8 +60,9 @@ EXERCISE = RankExercise(
     hints=(
         "After the all-reduce, all ranks have the same numbers. What can they judge without asking "
         "each other?",
-        "norm = flat.norm().item() after the all-reduce. Compare it with `times * median(norms)` "
-        "if there are AT_LEAST norms. What does each comparison give if the norm is NaN?",
+        "norm = flat.norm(dtype=torch.float64).item() after the all-reduce. Compare it with "
+        "`times * median(norms)` if there are AT_LEAST norms. What does each comparison give if "
+        "the norm is NaN?",
         "is_sane = norm <= limit and norm < float('inf'), with an infinite limit while there are "
         "too few norms. NaN makes both comparisons false.",
     ),

@@ -2,6 +2,8 @@
 
 import math
 
+import torch
+
 from .cases import REPLACED, flat_of
 
 AT_LEAST = 10
@@ -40,6 +42,11 @@ LOWER = (
 STRICT = "a norm of exactly `times` the median is still sane"
 
 OF_MEAN = "the norm of the mean over the ranks is judged; asked is the norm of the sum"
+
+HALF = (
+    "the norm is computed in float16, which ends at 65,504: the sum is finite, and its norm counts "
+    "as infinite. Compute it in float32 at least: flat.norm(dtype=torch.float64)"
+)
 
 FOUR = "`times` says how much is too much; this takes 4 whatever it is"
 
@@ -130,6 +137,7 @@ def mistakes_of_judgement(trial, place):
     judged = len(norms) >= AT_LEAST
     limit = times * middle(norms) if judged else math.inf
     return {
+        HALF: False if norm > torch.finfo(trial.case.args[3]).max else is_sane(trial, place),
         NO_FINITE: rule(norm, norms, times) if judged else True,
         NAN_PASSES: True if math.isnan(norm) else is_sane(trial, place),
         MEAN: rule(norm, norms, times, mean),
