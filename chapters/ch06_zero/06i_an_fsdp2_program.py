@@ -326,7 +326,8 @@ Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradien
 #
 # Afterwards each `.grad` has this rank's shard of the mean gradient over all micro-batches of all
 # ranks. Each unit reduces once, in the last backward. A plain backward that follows reduces again.
-# Nothing is returned, and no weight changes.
+# Micro-batches come one at a time: forward, backward, next. Nothing is returned, and weights, mode
+# and all other settings of the model are as before.
 #
 # For example, two micro-batches on each of two ranks have the gradients 1 and 2, and 3 and 6. The
 # mean is 3.

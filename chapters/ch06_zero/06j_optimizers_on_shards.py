@@ -161,8 +161,8 @@ check("{{deal_matrices}}", deal_matrices)
 # %% [markdown]
 # * Only its owner orthogonalizes a matrix, and only its owner gathers it.
 # * Every shard travels once to the owner, and once back.
-# * All matrices are gathered before the first result is sent, so that owners compute at the same
-#   time.
+# * All gathers come first, then all computing, then all scatters, so that owners compute at the
+#   same time.
 #
 # For example, two ranks hold the rows (3, 0) and (0, 4) of one matrix, and rank 1 owns it. Rank 1
 # gathers `[[3, 0], [0, 4]]`, makes nearly `[[1, 0], [0, 1]]` of it, and sends the row (1, 0) to

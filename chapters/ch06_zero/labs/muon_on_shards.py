@@ -74,12 +74,12 @@ def orthogonalize_by_owner(shards, owners, group=None) -> list[Tensor]:
     """Exercise {{orthogonalize_by_owner}}. Let one rank orthogonalize each matrix.
 
     Matrix k is gathered on rank owners[k] of the group alone, which sends each rank its rows of the
-    result. All matrices are gathered before the first is orthogonalized, because owners would
+    result. All gathers come first, then all computing, then all scatters, because owners would
     otherwise wait for each other.
 
     shards   this rank's rows of each matrix, contiguous, in the ranks' order; they do not change
     owners   the owner of each matrix, the same list on all ranks
-    Returns  this rank's rows of each orthogonal matrix
+    Returns  this rank's rows of each orthogonal matrix, which keep no whole matrix in memory
     Equals   orthogonalize(the whole matrix)
     Cost     two messages per matrix and rank; a rank sends (n-1)/n of its shards, and (n-1)/n of
              the matrices that it owns

@@ -52,7 +52,7 @@ def compiled_step(model, compile_it, loss_fn):
 # +         loss.backward()
 # +         ddp.zero_grad()
 
-# %% wrong · nothing is compiled
+# %% wrong · nothing is compiled in it
 # -         loss = loss_fn(forward(inputs), targets)
 # +         loss = loss_fn(ddp(inputs), targets)
 
@@ -76,3 +76,57 @@ def compiled_step(model, compile_it, loss_fn):
 # %% wrong · it returns step, and does not call it
 # -     return step
 # +     return None
+
+# %% wrong · nothing is compiled in it
+# -     forward = compile_it(ddp)
+# +     forward, loss_fn = ddp, compile_it(loss_fn)
+
+# %% wrong · give it the whole model
+# -     forward = compile_it(ddp)
+# +     forward = ddp
+# +     model.first.forward = compile_it(model.first.forward)
+
+# %% wrong · nothing is compiled in it
+# -         loss = loss_fn(forward(inputs), targets)
+# +         forward(inputs)
+# +         loss = loss_fn(ddp(inputs), targets)
+
+# %% wrong · one forward is enough
+# -         loss = loss_fn(forward(inputs), targets)
+# +         forward(inputs)
+# +         loss = loss_fn(forward(inputs), targets)
+
+# %% wrong · wrap and compile once
+# -         loss = loss_fn(forward(inputs), targets)
+# +         loss = loss_fn(compile_it(ddp)(inputs), targets)
+
+# %% wrong · wrap and compile once
+# -         loss = loss_fn(forward(inputs), targets)
+# +         loss = loss_fn(compile_it(DistributedDataParallel(model))(inputs), targets)
+
+# %% wrong · the mode is the caller's
+# -     forward = compile_it(ddp)
+# +     forward = compile_it(ddp.eval())
+
+# %% wrong · land in a copy
+# -     forward = compile_it(ddp)
+# +     ddp = DistributedDataParallel(copy.deepcopy(model))
+# +     forward = compile_it(ddp)
+
+# %% wrong · under no_sync
+# -         loss = loss_fn(forward(inputs), targets)
+# +         with ddp.no_sync():
+# +             loss = loss_fn(forward(inputs), targets)
+
+# %% wrong · all ranks have rank 0's gradient
+# -     forward = compile_it(ddp)
+# +     forward = compile_it(model)
+# -         loss.backward()
+# +         loss.backward()
+# +         for p in model.parameters():
+# +             dist.broadcast(p.grad, 0)
+
+# %% wrong · no optimizer or average changes a weight
+# -         loss.backward()
+# +         loss.backward()
+# +         torch.optim.SGD(model.parameters(), lr=0.1).step()

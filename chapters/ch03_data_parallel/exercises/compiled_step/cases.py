@@ -1,12 +1,14 @@
 """The code that runs next to the answer."""
 
 import logging
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-from coursekit.kit.reference_training import FEATURES, batch_of, gradients_in, uneven_loss
+from coursekit.kit.reference_training import FEATURES, batch_of, flat, gradients_in, uneven_loss
 
 STEPS = 2
 
@@ -21,8 +23,11 @@ class Small(nn.Module):
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=0.5, generator=source)
         self.double()
+        self.plain_forwards = []
 
     def forward(self, x):
+        if not torch.compiler.is_compiling():  # compiled code leaves this branch out
+            self.plain_forwards.append(len(x))
         return self.second(self.first(x).tanh())
 
 
@@ -30,19 +35,38 @@ def try_step(answer, group, case):
     import torch._dynamo  # torch._logging knows its logger from here on
 
     torch._logging.set_logs(dynamo=logging.ERROR)
-    model, graphs, rank = Small(), [], dist.get_rank()
+    model, rank, ran, made = Small(), dist.get_rank(), [], []
+    before = flat(model.parameters())
 
-    def run_unchanged(graph, inputs):
-        graphs.append(graph)
-        return graph.forward
+    def run_noting(graph, inputs):
+        def run(*inputs):
+            ran.append(sum("tanh" in str(node.target) for node in graph.graph.nodes))
+            return graph.forward(*inputs)
 
-    step = answer(model, lambda module: torch.compile(module, backend=run_unchanged), uneven_loss)
-    found = {"is_function": callable(step), "gradients": [], "losses": [], "graph": False}
+        return run
+
+    def compile_it(module):
+        made.append("compile_it()")
+        return torch.compile(module, backend=run_noting)
+
+    def init(self, *args, **kwargs):
+        made.append("DistributedDataParallel()")
+        return usual_init(self, *args, **kwargs)
+
+    step = answer(model, compile_it, uneven_loss)
     if not callable(step):
         return {"is_function": False}
-    for number in range(STEPS):
-        loss = step(*batch_of(rank, number))
-        found["graph"] |= getattr(loss, "requires_grad", False)
-        found["losses"].append(None if loss is None else float(loss))
-        found["gradients"].append(gradients_in(model))
-    return found | {"graphs": len(graphs)}
+    made.clear()
+    found = {"is_function": True, "gradients": [], "losses": [], "graph": False}
+    usual_init = DistributedDataParallel.__init__
+    with patch.object(DistributedDataParallel, "__init__", init):
+        for number in range(STEPS):
+            loss = step(*batch_of(rank, number))
+            found["graph"] |= getattr(loss, "requires_grad", False)
+            found["losses"].append(None if loss is None else float(loss))
+            found["gradients"].append(gradients_in(model))
+    return found | {
+        "compiled": sum(ran), "plain": len(model.plain_forwards), "made": made,
+        "evaluates": not model.training,
+        "changed": not torch.equal(flat(model.parameters()), before),
+    }  # fmt: skip

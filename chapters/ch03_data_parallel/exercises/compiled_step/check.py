@@ -3,7 +3,7 @@
 from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
 from coursekit.kit.reference_training import HANGS
 
-from .cases import try_step
+from .cases import STEPS, try_step
 from .truth import mean_gradients, own_losses, wrong_gradients, wrong_losses
 
 FINDS_A_BUG = True
@@ -15,13 +15,19 @@ EXERCISE = RankExercise(
     facts=[
         Holds("is_function", bool, "what compiled_step() returns is no function",
               "it returns step, and does not call it"),
+        never("changed", "the weights have changed", "step() leaves gradients in `.grad`, and no "
+              "optimizer or average changes a weight"),
+        never("made", "step() calls {0[0]}", "wrap and compile once, before the first step: both "
+              "take much longer than a step"),
         Equals("gradients", mean_gradients, wrong_gradients, "`.grad` after two steps"),
         Equals("losses", own_losses, wrong_losses, "what step() returns"),
-        Holds("graphs", lambda count: count > 0, "the gradients are right, but nothing is compiled",
-              "call what compile_it() returns: the module that it was given stays as it is"),
-        Holds("graphs", lambda count: count <= 2,
-              "the gradients are right, but {} graphs are compiled in two steps",
-              "compile once, before the first step: it takes much longer than a step"),
+        never("plain", "the gradients are right, but the model's own forward runs {} times in "
+              f"{STEPS} steps, and nothing is compiled in it", "call what compile_it() returns, "
+              "and give it the whole model: the module that it was given stays as it is"),
+        Holds("compiled", lambda count: count == STEPS,
+              f"the compiled model runs {{}} times in {STEPS} steps", "one forward is enough: the "
+              "loss that is returned and the gradients come from the same"),
+        never("evaluates", "model.training is False now", "the mode is the caller's"),
         never("graph", "what step() returns has a graph",
               "it keeps the activations of the step alive: detach it"),
     ],

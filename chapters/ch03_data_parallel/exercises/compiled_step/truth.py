@@ -25,7 +25,8 @@ def wrong_gradients(trial, place):
     mean, own = table.mean(1), table[:, place]
     alone = (
         "each rank has the gradient of its own samples, and replicas drift apart: the forward does "
-        "not go through DDP's, so that DDP prepares no all-reduce"
+        "not go through DDP's, so that DDP prepares no all-reduce, or the step is under no_sync. "
+        "(An average of weights is none of gradients.)"
     )
     twice = (
         "DDP averages over the ranks, and the loss is divided by their number once more: here the "
@@ -37,10 +38,12 @@ def wrong_gradients(trial, place):
         "each rank has a part of the gradient of its own samples. Two mistakes are left: the "
         "forward does not go through DDP's, and the loss is divided by the number of ranks":
             list(own / n),
+        "all ranks have rank 0's gradient; asked is the mean of all": list(table[:, 0]),
         twice: list(mean / n),
         "this is the sum over the ranks; asked is their mean": list(mean * n),
         piled: list(mean.cumsum(0)),
-        "nothing is left in `.grad`: step() clears gradients before its backward, not after it":
+        "nothing is in `.grad` of `model`. Are gradients cleared after the backward, or do they "
+        "land in a copy? step() clears gradients before its backward, not after it":
             list(torch.zeros_like(mean)),
     }  # fmt: skip
 

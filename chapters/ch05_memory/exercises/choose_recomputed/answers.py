@@ -77,3 +77,16 @@ def choose_recomputed(parts, budget):
 # %% wrong · a list of indices
 # -     return list(min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen)))
 # +     return min(sum(parts[k][1] for k in chosen) for chosen in fits)
+
+# %% wrong · in descending order
+# -     return list(min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen)))
+# +     return list(min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen)))[::-1]
+
+# %% wrong · of the recomputed parts are compared with the budget
+# -             if sum(parts[k][0] for k in numbers if k not in chosen) <= budget]
+# +             if sum(parts[k][0] for k in chosen) <= budget]
+
+# %% wrong · and not parts.index(part)
+# -     return list(min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen)))
+# +     best = min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen))
+# +     return [parts.index(parts[k]) for k in best]

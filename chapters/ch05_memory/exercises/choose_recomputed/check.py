@@ -18,6 +18,7 @@ EXERCISE = Formula(
         "everything fits": [(EXAMPLE, 15), (EXAMPLE, 100)],
         "nothing may be kept": [(EXAMPLE, 0)],
         "no part at all": [([], 10)],
+        "equal parts": [([(6, 5), (6, 5)], 0)],
         "parts of a model": [(LARGE, 1_500_000), (LARGE, 700_000)],
         "twelve parts": [(TWELVE, 100), (TWELVE, 160)],
     },

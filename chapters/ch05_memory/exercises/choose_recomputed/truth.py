@@ -90,6 +90,12 @@ MISTAKES = [
          budget, bytes_of(parts, range(len(parts)))))),
     ("everything is recomputed, although some parts may be kept",
      lambda parts, budget: list(range(len(parts)))),
+    ("the indices are in descending order; asked is ascending order",
+     lambda parts, budget: cheapest(parts, budget)[::-1]),
+    ("the bytes of the recomputed parts are compared with the budget; those of the kept ones have "
+     "to fit", of_those(lambda parts, chosen, budget: bytes_of(parts, chosen) <= budget)),
+    ("equal parts are one here: take the index of each part, and not parts.index(part)",
+     lambda parts, budget: [parts.index(parts[k]) for k in cheapest(parts, budget)]),
     ("the indices are in the order of their FLOPs; asked is ascending order", sort_by_flops),
 ]  # fmt: skip
 

@@ -65,3 +65,76 @@ def accumulate_sharded(model, loss_fn, micro_batches):
 # %% wrong · takes the outputs first
 # -         (loss_fn(model(inputs), targets) / count).backward()
 # +         (loss_fn(targets, model(inputs)) / count).backward()
+
+# %% wrong · one micro-batch at a time
+def accumulate_sharded(model, loss_fn, micro_batches):
+    inputs, targets = (torch.cat(x) for x in zip(*micro_batches))
+    loss_fn(model(inputs), targets).backward()
+
+# %% wrong · one micro-batch at a time
+def accumulate_sharded(model, loss_fn, micro_batches):
+    losses = [loss_fn(model(inputs), targets) for inputs, targets in micro_batches]
+    (sum(losses) / len(losses)).backward()
+
+# %% wrong · one micro-batch at a time
+def accumulate_sharded(model, loss_fn, micro_batches):
+    losses = [loss_fn(model(inputs), targets) for inputs, targets in micro_batches]
+    for number, loss in enumerate(losses):
+        model.set_requires_gradient_sync(number == len(losses) - 1)
+        (loss / len(losses)).backward()
+
+# %% wrong · set it to True before the last backward
+# -         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_reshard_after_backward(False)
+
+# %% wrong · a setting stays until it is changed
+# -         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_reshard_after_forward(False)
+
+# %% wrong · a setting stays until it is changed
+# -         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_is_last_backward(False)
+
+# %% wrong · the mode is the caller's
+# -     count = len(micro_batches)
+# +     count = len(model.eval() and micro_batches)
+
+# %% wrong · it belongs to the caller
+def accumulate_sharded(model, loss_fn, micro_batches):
+    count = len(micro_batches)
+    while micro_batches:
+        inputs, targets = micro_batches.pop(0)
+        model.set_requires_gradient_sync(not micro_batches)
+        (loss_fn(model(inputs), targets) / count).backward()
+
+# %% wrong · nothing is asked for besides
+# -         (loss_fn(model(inputs), targets) / count).backward()
+# +         loss = loss_fn(model(inputs), targets) / count
+# +         loss.backward()
+# +     return loss.detach()
+
+# %% wrong · It has to be on in the last
+# -         model.set_requires_gradient_sync(number == count - 1)
+# +         model.set_requires_gradient_sync(number == 0)
+
+# %% wrong · no_sync belongs to DDP
+# -         (loss_fn(model(inputs), targets) / count).backward()
+# +         with model.no_sync():
+# +             (loss_fn(model(inputs), targets) / count).backward()
+
+# %% wrong · only the last loss is divided
+# -         (loss_fn(model(inputs), targets) / count).backward()
+# +         loss = loss_fn(model(inputs), targets)
+# +         (loss / count if number == count - 1 else loss).backward()
+
+# %% wrong · the one before it counts twice
+def accumulate_sharded(model, loss_fn, micro_batches):
+    count = len(micro_batches)
+    model.set_requires_gradient_sync(False)
+    for inputs, targets in micro_batches[:-1]:
+        (loss_fn(model(inputs), targets) / count).backward()
+    model.set_requires_gradient_sync(True)
+    (loss_fn(model(inputs), targets) / count).backward()

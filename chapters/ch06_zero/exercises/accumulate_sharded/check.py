@@ -17,10 +17,18 @@ EXERCISE = RankExercise(
     work=try_accumulation,
     facts=[
         never("changed", "the model's weights have changed", "the step comes later: no optimizer"),
+        never("taken", "its list `micro_batches` is another one now", "it belongs to the caller"),
+        never("left", "at the end, {0[0]} still holds", "a setting stays until it is changed. "
+              "Units that are still gathered have no shard of a gradient, and the next step finds "
+              "all that was set: set it to True before the last backward"),
+        never("evaluates", "model.training is False now", "the mode is the caller's"),
         never("whole", "after the last micro-batch, {} parameters have no shard of a gradient",
               "their gradients stay whole on each rank, and are not averaged: the last backward "
               "has to reduce"),
         Equals("gradient", mean_gradient, wrong_gradients, "the whole gradient", same=close),
+        never("passes", "forwards and backwards are: {}", "one micro-batch at a time: its forward, "
+              "its backward, and then the next. Otherwise the activations of several are in memory "
+              "at once, which accumulation is to avoid"),
         Holds("reduced", lambda count: count == BLOCKS + 1,
               f"{{}} reduce-scatters; expected one for each of the {BLOCKS + 1} units",
               why_reduced),
@@ -28,9 +36,13 @@ EXERCISE = RankExercise(
               f"a plain backward afterwards makes {{}} reduce-scatters, expected {BLOCKS + 1}",
               "the setting stays until it is changed: a program that does not accumulate later "
               "would never reduce. The last micro-batch needs it to be True anyway"),
+        never("returned", "something is returned", "gradients are in `.grad`, and nothing is asked "
+              "for besides"),
     ],
     right="each unit's gradient is reduced once, and is the mean over all micro-batches",
     errors={
+        "no attribute 'no_sync'": "no_sync belongs to DDP. In FSDP2 the model has a method: "
+        "set_requires_gradient_sync",
         "got mixed torch.Tensor and DTensor": "a parameter is a shard where a whole one is needed: "
         "was forward() called in place of the model? Then no hook gathers its units",
     },

@@ -33,7 +33,14 @@ def wrong_gradients(trial, place):
         "only the last micro-batch counts: something clears the gradients of those before it":
             last / count,
         "only the last micro-batch counts, as if it were all": last,
-        "only the first micro-batch counts": table[:, 0].mean(0) / count,
+        "only the first micro-batch counts: is the sync on in the first backward? It has to be on "
+        "in the last": table[:, 0].mean(0) / count,
+        "the last micro-batch is missing: is the sync on in the backward before it? It has to be "
+        "on in the last": table[:, :-1].mean(0).sum(0) / count,
+        "the last micro-batch is left out, and the one before it counts twice":
+            (table[:, :-1].mean(0).sum(0) + table[:, -2:][:, 0].mean(0)) / count,
+        "only the last loss is divided by the number of micro-batches":
+            table[:, :-1].mean(0).sum(0) + last / count,
         **{why: table_of(trial, loss_fn).mean((0, 1)) for why, loss_fn in WRONG_LOSSES.items()},
     }  # fmt: skip
 

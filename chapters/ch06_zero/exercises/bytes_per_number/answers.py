@@ -49,3 +49,8 @@ def bytes_per_number(param, reduce, output, autocast):
 # %% wrong · five numbers
 # -     return weights, product, logits, 4 if autocast else logits, reduce or weights
 # +     return weights, product, logits, reduce or weights
+
+# %% wrong · right for
+# -     return weights, product, logits, 4 if autocast else logits, reduce or weights
+# +     reduced = (reduce if param or output else None) or weights
+# +     return weights, product, logits, 4 if autocast else logits, reduced

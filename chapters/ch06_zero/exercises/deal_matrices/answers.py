@@ -25,6 +25,8 @@ def deal_matrices(shapes, n):
 
 # %% right · tensors
 def deal_matrices(shapes, n):
+    if not shapes:
+        return []
     sides = torch.tensor(shapes).sort(1).values
     costs = 4 * sides[:, 1] * sides[:, 0] ** 2 + 2 * sides[:, 0] ** 3
     loads, owners = torch.zeros(n, dtype=torch.int64), torch.zeros(len(shapes), dtype=torch.int64)
@@ -92,3 +94,7 @@ def deal_matrices(shapes, n):
 # %% wrong · sorted by cost and then dealt out in turn
 # -         loads[owners[k]] += costs[k]
 # +         loads[owners[k]] += 1
+
+# %% wrong · Its work is 4 l s² + 2 s³
+# -         costs.append(4 * long * short**2 + 2 * short**3)
+# +         costs.append(4 * long * short**2)

@@ -10,6 +10,8 @@ def describe_loads(calls, values) -> str:
     """Say how much the busiest rank has to do, in fair shares."""
     (shapes, n), (owners,) = calls[0], values
     costs = [cost_of(*shape) for shape in shapes]
+    if not costs:
+        return "no owner"
     loads = [sum(c for c, owner in zip(costs, owners) if owner == rank) for rank in range(n)]
     return f"the busiest rank has {max(loads) * n / sum(costs):.2f} fair shares"
 
@@ -17,7 +19,9 @@ def describe_loads(calls, values) -> str:
 EXERCISE = Formula(
     "deal_matrices",
     cases={
-        f"{len(shapes)} matrices, {format_count(n, 'rank')}": [(shapes, n)] for shapes, n in TASKS
+        f"{len(shapes)} matrices, the largest {max(shapes, default='none')}, "
+        f"{format_count(n, 'rank')}": [(shapes, n)]
+        for shapes, n in TASKS
     },
     truth=truth,
     mistakes=MISTAKES,

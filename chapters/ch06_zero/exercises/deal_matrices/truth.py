@@ -9,6 +9,10 @@ TASKS = [
     ([(96, 32), (32, 32), (128, 32), (32, 128)] * 3, 3),
     ([(40, 10), (20, 20), (10, 40), (7, 50), (30, 3)], 2),
     ([(8, 8), (8, 8)], 4),
+    ([(1, 4), (1, 3), (1, 3), (1, 2), (1, 1)], 2),
+    ([(3, 1), (1, 4), (3, 5), (2, 4), (1, 6), (3, 6)], 2),
+    ([(300, 300), (300, 300), (1, 1), (1, 1)], 2),
+    ([], 2),
     ([(5, 2), (3, 7)], 1),
 ]
 
@@ -88,6 +92,8 @@ MISTAKES = [
     ("the longer side is squared. In 4 l s² + 2 s³, s is the shorter side",
      lambda shapes, n: deal(shapes, n, lambda m, k: 4 * min(m, k) * max(m, k)**2
                             + 2 * max(m, k)**3)),
+    ("a matrix costs 4 l s² here. Its work is 4 l s² + 2 s³",
+     lambda shapes, n: deal(shapes, n, lambda m, k: 4 * max(m, k) * min(m, k) ** 2)),
     ("if several ranks have the same cost so far, the last of them gets the matrix here, and it "
      "should be the first", lambda shapes, n: deal(shapes, n, tie=max)),
     ("of equally expensive matrices, the later one comes first here. They keep the order of the "

@@ -1,5 +1,7 @@
 # %% right · one all-to-all there, and one back
 def orthogonalize_by_owner(shards, owners, group=None):
+    if not shards:
+        return []
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     order = sorted(range(len(shards)), key=lambda k: owners[k])
     there = [sum(shards[k].numel() for k in order if owners[k] == r) for r in range(n)]
@@ -104,7 +106,7 @@ def orthogonalize_by_owner(shards, owners, group=None):
 # +         pieces = [torch.empty_like(shard) for _ in range(n)]
 # +         dist.all_gather(pieces, shard, group=group)
 
-# %% wrong · hand `group` to every call
+# %% wrong · owners are counted within the group
 # -         dist.gather(shard, pieces, group=group, group_dst=owner)
 # +         dist.gather(shard, pieces, group=group, dst=owner)
 
@@ -127,3 +129,55 @@ def orthogonalize_by_owner(shards, owners, group=None):
 # +     for k, (mine, owner) in enumerate(zip(found, owners)):
 # +         if k not in matrices:
 # +             continue
+
+# %% wrong · owners work one after another
+# -     finished = {k: orthogonalize(matrix) for k, matrix in matrices.items()}
+# -     found = [torch.empty_like(shard) for shard in shards]
+# +     found = [torch.empty_like(shard) for shard in shards]
+# -         pieces = list(finished[k].chunk(n)) if rank == owner else None
+# +         pieces = list(orthogonalize(matrices[k]).chunk(n)) if rank == owner else None
+
+# %% wrong · Gather all matrices first
+# -             matrices[k] = torch.cat(pieces)
+# -     finished = {k: orthogonalize(matrix) for k, matrix in matrices.items()}
+# +             matrices[k] = orthogonalize(torch.cat(pieces))
+# +     finished = matrices
+
+# %% wrong · a view of the whole matrix keeps it all in memory
+# -         dist.scatter(mine, pieces, group=group, group_src=owner)
+# +         dist.scatter(mine, pieces, group=group, group_src=owner)
+# +         if pieces:
+# +             found[k] = pieces[rank]
+
+# %% wrong · `shards` may be empty
+# -     matrices = {}
+# +     matrices, like = {}, shards[0]
+
+# %% wrong · only after request.wait()
+# -         dist.gather(shard, pieces, group=group, group_dst=owner)
+# +         dist.gather(shard, pieces, group=group, group_dst=owner, async_op=True)
+
+# %% wrong · each matrix is orthogonalized twice
+# -     finished = {k: orthogonalize(matrix) for k, matrix in matrices.items()}
+# +     for finished in matrices, matrices:
+# +         finished = {k: orthogonalize(matrix) for k, matrix in matrices.items()}
+
+# %% wrong · the owner returns the whole matrix
+# -     return found
+# +     return [finished.get(k, rows) for k, rows in enumerate(found)]
+
+# %% wrong · the owner's own rows are missing
+# -     return found
+# +     return [torch.zeros_like(x) if k in finished else x for k, x in enumerate(found)]
+
+# %% wrong · in the order of the owners
+# -     return found
+# +     return [found[k] for k in sorted(range(len(found)), key=lambda k: owners[k])]
+
+# %% wrong · [x] * n is one tensor n times
+# -         pieces = [torch.empty_like(shard) for _ in range(n)] if rank == owner else None
+# +         pieces = [torch.empty_like(shard)] * n if rank == owner else None
+
+# %% wrong · has the default dtype
+# -         pieces = [torch.empty_like(shard) for _ in range(n)] if rank == owner else None
+# +         pieces = [torch.empty(shard.shape) for _ in range(n)] if rank == owner else None

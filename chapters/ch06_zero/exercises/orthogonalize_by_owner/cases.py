@@ -5,6 +5,7 @@ import torch.distributed as dist
 from torch.utils.flop_counter import FlopCounterMode
 
 from coursekit.kit import GROUP, RankCase, World, measure_answer
+from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.results import detach_result
 
 SMALL = ((4, 3), (2, 5), (2, 2), (6, 1))  # rows and columns of a shard, not of a matrix
@@ -14,7 +15,8 @@ CASES = [
     RankCase(World(2), (SMALL, (1, 0, 0, 1)), ", four matrices"),
     RankCase(World(3), (SMALL, (2, 2, 0, 2)), ", rank 1 owns none"),
     RankCase(World(1), (SMALL[:2], (0, 0))),
-    RankCase(GROUP, (SMALL, (1, 0, 2, 0))),
+    RankCase(GROUP, (SMALL, (0, 1, 2, 0))),
+    RankCase(World(2), ((), ()), ", no matrix"),
     RankCase(World(4), (LARGE, (3, 1, 0)), ", large matrices"),
 ]
 
@@ -26,14 +28,31 @@ def matrices_of(shapes, n) -> list[torch.Tensor]:
             for rows, columns in shapes]  # fmt: skip
 
 
+class Events(AllRequests):
+    """A record of what a rank does, in order: the names of calls, and "compute" for products."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        before = len(self.made)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        self.names += [call.name for call in self.made[before:]]
+        if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "baddbmm"):
+            self.names.append("compute")
+        return result
+
+
 def try_owners(answer, group, case):
     shapes, owners = case.args
     place, n = dist.get_rank(group), dist.get_world_size(group)
     shards = [m.chunk(n)[place].clone() for m in matrices_of(shapes, n)]
     before, given = [shard.clone() for shard in shards], list(owners)
     dist.barrier(group)
-    with measure_answer(), FlopCounterMode(display=False) as counter:
+    with measure_answer(), FlopCounterMode(display=False) as counter, Events() as events:
         found = answer(shards, given, group)
+    events.need_waited()
     is_list = isinstance(found, (list, tuple)) and all(map(torch.is_tensor, found))
     return {
         "kind": type(found).__name__ if not is_list else "",
@@ -41,7 +60,16 @@ def try_owners(answer, group, case):
         "rows": list(detach_result(list(found))) if is_list else [],
         "changed": any(map(differs, shards, before)) or given != list(owners),
         "flops": counter.get_total_flops(),
+        "events": events.names,
+        "kept": bytes_kept(found) - sum(s.nbytes for s in shards)
+        if is_list and shapes == LARGE
+        else 0,
     }
+
+
+def bytes_kept(tensors) -> int:
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+    return sum(storages.values())
 
 
 def differs(a, b) -> bool:

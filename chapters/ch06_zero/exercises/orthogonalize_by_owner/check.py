@@ -8,8 +8,8 @@ from .truth import (
     mistakes,
     most_bytes,
     need_a_list,
-    need_gathered_first,
     need_owners_alone,
+    need_three_phases,
     right_rows,
 )
 
@@ -17,6 +17,12 @@ NO_LIST = (
     "gather fills a list on the owner and scatter reads one there: on the owner it has one tensor "
     "for each rank of the group, and on all other ranks it is None"
 )
+
+WORLD = (
+    "owners are counted within the group. dst= and src= are ranks of the world: give gather the "
+    "owner as group_dst=, and scatter as group_src="
+)
+NO_MATRIX = "`shards` may be empty: there is nothing to do then, and an empty list is returned"
 
 EXERCISE = RankExercise(
     "orthogonalize_by_owner",
@@ -33,11 +39,17 @@ EXERCISE = RankExercise(
             "torch.empty_like(shard)",
         ),
         need_owners_alone,
-        need_gathered_first,
+        need_three_phases,
         Sends(most_bytes, "to the owners and back it is", WHY_SENT),
+        never(
+            "kept",
+            "the rows that it returns keep {:,} bytes more alive than they need",
+            "a view of the whole matrix keeps it all in memory: return the rows that scatter fills",
+        ),
     ],
     right="each rank has its rows of all orthogonal matrices",
     errors={
+        "different dtypes": "torch.empty(shape) has the default dtype: torch.empty_like(shard)",
         "gather_list": NO_LIST,
         "scatter_list": NO_LIST,
         "must be specified on dst": NO_LIST,
@@ -45,8 +57,9 @@ EXERCISE = RankExercise(
         "Incorrect input list size": NO_LIST,
         "Incorrect output list size": NO_LIST,
         "KeyError": "only the owner has the whole matrix: who is it, on this rank?",
-        "not part of group": "owners are counted within the group. dst= and src= are ranks of the "
-        "world: give gather the owner as group_dst=, and scatter as group_src=",
+        "not part of group": WORLD,
+        "list index out of range": NO_MATRIX,
+        "expected a non-empty list": NO_MATRIX,
         "invalid tensor size": "all pieces of a matrix have the shape of the shard",
     },
     on_hang="every rank takes part in the gather and in the scatter of every matrix, in the same "

@@ -1,11 +1,13 @@
 """The right results, and the results of known mistakes."""
 
+from functools import cache
+
 import torch
 
 from coursekit.kit import Wrong
 from coursekit.kit.tables import tabulate
 
-from .cases import CASES, SMALL, matrices_of
+from .cases import CASES, LARGE, SMALL, matrices_of
 
 ROUNDS = 5
 
@@ -15,6 +17,7 @@ def right_rows(trial, place) -> list[torch.Tensor]:
     return rows_of_results(shapes, trial.n, place)
 
 
+@cache
 @tabulate(lambda: [(SMALL, 2, 0)])
 def rows_of_results(shapes, n, place) -> list[torch.Tensor]:
     """Return a rank's rows of each orthogonal matrix."""
@@ -32,9 +35,11 @@ def orthogonal(matrix) -> torch.Tensor:
 
 
 def mistakes(trial, place):
+    """Return {misconception: its rows}. Small matrices show them all, and large ones take long."""
     (shapes, owners), n = trial.case.args, trial.n
-    whole = matrices_of(shapes, n)
-    right = right_rows(trial, place)
+    if shapes == LARGE:
+        return {}
+    whole, right = matrices_of(shapes, n), right_rows(trial, place)
 
     def rows(function):
         return [function(matrix, matrix.chunk(n)) for matrix in whole]
@@ -58,6 +63,17 @@ def mistakes(trial, place):
         "only the owner has its rows. All other ranks get theirs from it":
             [rows if owner == place else torch.zeros_like(rows)
              for rows, owner in zip(right, owners)],
+        "the owner's own rows are missing: it gets them from its own scatter":
+            [torch.zeros_like(rows) if owner == place else rows
+             for rows, owner in zip(right, owners)],
+        "the owner returns the whole matrix. Its own rows of it are asked":
+            [orthogonal(matrix) if owner == place else rows
+             for matrix, rows, owner in zip(whole, right, owners)],
+        "rows are listed in the order of the owners. Entry k belongs to matrix k of `shards`":
+            [right[k] for k in sorted(range(len(owners)), key=lambda k: owners[k])],
+        "all pieces of a matrix are the last rank's: [x] * n is one tensor n times, into which all "
+        "ranks' rows are written":
+            rows(lambda _, parts: orthogonal(torch.cat([parts[-1]] * n)).chunk(n)[place]),
         "this is the sum of all ranks' rows. A matrix has the rows of each rank below those of "
         "the rank before": rows(lambda _, parts: orthogonal(sum(parts))),
     }  # fmt: skip
@@ -99,27 +115,36 @@ def need_owners_alone(trial):
                 f"{trial[place].flops:,} FLOPs; for the matrices that it owns it needs {own:,}"
             )
             raise Wrong(f"cost, {trial.case}", what, (
+                "each matrix is orthogonalized twice" if trial[place].flops == 2 * own else
                 "a rank orthogonalizes the matrices that it owns and no others: that is what the "
                 "owners are for"
             ))  # fmt: skip
 
 
-def need_gathered_first(trial):
-    """Raise `Wrong` if a matrix is gathered after another one was sent back."""
-    for place, calls in enumerate(trial.calls):
-        names = [call.name for call in calls]
-        if "gather" in names and "scatter" in names:
-            first, last = names.index("scatter"), len(names) - 1 - names[::-1].index("gather")
-            if first < last:
-                what = (
-                    f"the numbers are right, but {trial.name_of_rank(place)} takes part in a "
-                    "scatter before the last gather"
-                )
-                raise Wrong(f"cost, {trial.case}", what, (
-                    "all other ranks wait in the scatter until the owner of that matrix has "
-                    "finished, so the owners work one after another. Gather all matrices first, "
-                    "then compute, then send all of them back"
-                ))  # fmt: skip
+def need_three_phases(trial):
+    """Raise `Wrong` unless each rank gathers all, then computes all, then scatters all."""
+    for place, events in enumerate(trial.collect_values("events") or ()):
+        told = out_of_order(events)
+        if told:
+            what = f"the numbers are right, but {trial.name_of_rank(place)} {told}"
+            raise Wrong(f"cost, {trial.case}", what, (
+                "the other ranks of that call wait until this one has finished computing, so the "
+                "owners work one after another. Gather all matrices first, then compute, then send "
+                "all of them back"
+            ))  # fmt: skip
+
+
+def out_of_order(events) -> str:
+    """Return what is wrong with the order of a rank's calls and products, or ""."""
+    first, last = events.index, lambda name: len(events) - 1 - events[::-1].index(name)
+    if {"gather", "scatter"} <= {*events} and first("scatter") < last("gather"):
+        return "takes part in a scatter before the last gather"
+    if {"gather", "compute"} <= {*events} and first("compute") < last("gather"):
+        return "computes before its last gather"
+    if {"scatter", "compute"} <= {*events} and first("scatter") < last("compute"):
+        return "still computes after its first scatter"
+    between = events[first("compute") : last("compute")] if "compute" in events else []
+    return "communicates between its products" if {*between} - {"compute"} else ""
 
 
 def most_bytes(trial, place):

@@ -116,3 +116,55 @@ def take_lars_step(weights, gradients, rate, group=None):
     dist.all_reduce(squares, group=group)
     for w, g, a, b in zip(weights, gradients, *squares.sqrt().chunk(2)):
         w -= g.mul_(rate * (a / b if a > 0 and b > 0 else 1.0))
+
+# %% wrong · or of any
+# -     squares = torch.stack([x.square().sum() for pair in pairs for x in pair])
+# +     if not sum(map(len, weights)):
+# +         return
+# +     squares = torch.stack([x.square().sum() for pair in pairs for x in pair])
+
+# %% wrong · depends on the rank's own numbers
+# -         is_positive = of_weight > 0 and of_gradient > 0
+# +         is_positive = w.norm() > 0 and g.norm() > 0
+
+# %% wrong · gives w other memory
+# -         w -= rate * (of_weight / of_gradient if is_positive else 1.0) * g
+# +         w.data = w - rate * (of_weight / of_gradient if is_positive else 1.0) * g
+
+# %% wrong · only after request.wait()
+# -     dist.all_reduce(squares, group=group)
+# +     dist.all_reduce(squares, group=group, async_op=True)
+
+# %% wrong · into the very tensor that it is given
+# -     dist.all_reduce(squares, group=group)
+# +     dist.all_reduce(squares.clone(), group=group)
+
+# %% wrong · whatever its length
+def take_lars_step(weights, gradients, rate, group=None):
+    parts = [None] * dist.get_world_size(group)
+    dist.all_gather_object(parts, (weights, gradients), group=group)
+    for k, (w, g) in enumerate(zip(weights, gradients)):
+        a, b = (torch.cat([part[at][k] for part in parts]).norm() for at in (0, 1))
+        w -= rate * (a / b if a > 0 and b > 0 else 1.0) * g
+
+# %% wrong · something is added to the norm
+# -         w -= rate * (of_weight / of_gradient if is_positive else 1.0) * g
+# +         w -= rate * (of_weight / (of_gradient + 1e-8) if is_positive else 1.0) * g
+
+# %% wrong · the largest norm that a rank has
+# -     dist.all_reduce(squares, group=group)
+# +     dist.all_reduce(squares, dist.ReduceOp.MAX, group=group)
+
+# %% wrong · sums of absolute values
+# -     squares = torch.stack([x.square().sum() for pair in pairs for x in pair])
+# +     squares = torch.stack([x.abs().sum() for pair in pairs for x in pair])
+# -     norms = squares.sqrt().view(-1, 2)
+# +     norms = squares.view(-1, 2)
+
+# %% wrong · the first layer for all layers
+# -     norms = squares.sqrt().view(-1, 2)
+# +     norms = squares.sqrt().view(-1, 2)[:1].expand(len(pairs), 2)
+
+# %% wrong · the rate is missing
+# -         w -= rate * (of_weight / of_gradient if is_positive else 1.0) * g
+# +         w -= (of_weight / of_gradient if is_positive else 1.0) * g

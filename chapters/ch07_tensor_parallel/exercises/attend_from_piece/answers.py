@@ -49,3 +49,45 @@ def attend_from_piece(q, k, v):
 # %% wrong · k has no gradient
 # -     q, k = (llama.rotate(x, places) for x in (q, k))
 # +     q, k = llama.rotate(q, places), llama.rotate(k, places).detach()
+
+# %% wrong · A rank has its own queries
+# -     q, k = (llama.rotate(x, places) for x in (q, k))
+# +     pass
+# -     k, v = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (k, v))
+# +     q, k, v = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (q, k, v))
+# +     q, k = (llama.rotate(x, torch.arange(n * length)) for x in (q, k))
+# +     q = q[:, :, places]
+
+# %% wrong · keys and values are gathered once
+# -     k, v = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (k, v))
+# +     k, v, w = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (k, v, v))
+# +     v = (v + w) / 2
+
+# %% wrong · nothing else is sent
+# -     places = rank * length + torch.arange(length)
+# +     places = rank * length + torch.arange(length)
+# +     dist.all_reduce(torch.zeros(1000))
+
+# %% wrong · or from one number
+# -     places = rank * length + torch.arange(length)
+# +     places = n * length + torch.arange(length)
+
+# %% wrong · all tokens of a piece have one place
+# -     places = rank * length + torch.arange(length)
+# +     places = torch.full((length,), rank)
+
+# %% wrong · q.shape[1] is the number of heads
+# -     places = rank * length + torch.arange(length)
+# +     places = rank * q.shape[1] + torch.arange(length)
+
+# %% wrong · dist.all_gather has no backward
+# -     k, v = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (k, v))
+# +     k, v = (sequence.gather_context(x.detach().transpose(1, 2)).transpose(1, 2) for x in (k, v))
+
+# %% wrong · the mask needs the same beginning
+# -     return F.scaled_dot_product_attention(q, k, v, sees)
+# +     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+# %% wrong · the queries see all keys
+# -     return F.scaled_dot_product_attention(q, k, v, sees)
+# +     return F.scaled_dot_product_attention(q, k, v)
