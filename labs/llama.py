@@ -27,7 +27,8 @@ def rotate(x: Tensor, places: Tensor, base=10_000.0) -> Tensor:
     """Exercise 7.12. Return x with each pair of numbers rotated by an angle of its place.
 
     Number i of the first half of a head and number i of the second half are a pair. At place p it
-    is rotated by the angle p * base ** (-2 i / size), which is computed in float64.
+    is rotated by the angle p * base ** (-2 i / size), which is computed in float64. The rotation
+    itself is computed in at least float32, and its result is rounded to the dtype of x once.
 
     places  of the tokens in the whole context: of a piece, they need not begin with 0
     Shapes  x: (…, places, size), where size is even; places: (places,), int64 -> a new tensor like

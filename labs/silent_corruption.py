@@ -6,6 +6,7 @@ torchrun --nproc-per-node 4 labs/silent_corruption.py
 
 import functools
 import os
+import random
 from typing import NamedTuple
 
 import torch
@@ -24,19 +25,21 @@ CHECKS = "norm of the sum", "replicas", "replay", "messages"
 
 
 class Fault(NamedTuple):
-    """A fault: its kind, its rank, and how many steps precede it.
+    """A fault: its kind, its rank, how many steps precede it, and how often it shows.
 
     what  "loud": once, one gradient has a wrong bit in its exponent
           "weight": once, one weight has a wrong bit in its fraction
-          "gradient": from now on, the rank's gradients are in the wrong order
+          "gradient": from now on, the rank's gradients are in the wrong order, in each step or in
+                      a share of the steps, `shows`
           "message": once, a number has a wrong bit when the rank receives it in the all-reduce
-          "a few labels": for ten steps, every fourth label is wrong, for all ranks
+          "a few labels": for ten steps, about a quarter of the labels are wrong, on all ranks
           "software": from now on, all ranks compute no gradient for the last layer's bias
     """
 
     what: str
     rank: int
     after: int
+    shows: float = 1.0
 
 
 class FaultyTraining(Training):
@@ -59,9 +62,13 @@ class FaultyTraining(Training):
             return False
         return self.steps == self.fault.after or (not once and self.steps > self.fault.after)
 
+    def shows(self) -> bool:
+        """Return whether a fault that comes and goes shows in this step."""
+        return random.Random(1000 * self.fault.after + self.steps).random() < self.fault.shows
+
     def gradient_of(self, rank) -> Tensor:
         flat, self.gradients = super().gradient_of(rank), self.gradients + 1
-        if self.has("gradient", once=False):
+        if self.has("gradient", once=False) and self.shows():
             return flat.flip(0)
         if self.has("loud"):
             flip_bit(flat, -5, 62)
@@ -69,9 +76,9 @@ class FaultyTraining(Training):
             flat[-10:] = 0
         return flat
 
-    def damage(self, messages):
+    def damage(self, call, messages):
         """Flip a bit in what this rank has received from the next one, if it has this fault."""
-        if self.has("message"):
+        if call == "all-to-all" and self.has("message"):
             flip_bit(messages[(self.rank + 1) % self.n].view(torch.float64), 20, 51)
 
     def update(self, flat):
@@ -88,14 +95,15 @@ def flip_bit(numbers, place, bit):
 # ---- Messages with checksums ----------------------------------------------------------------
 
 
-def sum_with_checksums(flat, group=None, damage=lambda messages: None) -> list[tuple[int, int]]:
+def sum_with_checksums(flat, group=None, damage=lambda *_: None) -> list[tuple[int, int]]:
     """Sum `flat` over the group in place; return, on all ranks alike, which messages were damaged.
 
     Each rank adds up one part of `flat`, whose pieces arrive in an all-to-all, and an all-gather
     passes the sums on. Each message carries a checksum of 8 bytes, which its receiver computes
-    again.
+    again. An all-reduce of n × n numbers then tells all ranks which ones did not agree.
 
-    damage   called with the messages of the all-to-all, one row from each rank, on their arrival
+    damage   called on the arrival of messages: with "all-to-all" or "all-gather", and with their
+             bytes, one row from each rank
     Returns  (from, to) for each damaged message
     Equals   dist.all_reduce(flat), up to rounding
     """
@@ -103,13 +111,15 @@ def sum_with_checksums(flat, group=None, damage=lambda messages: None) -> list[t
     parts = F.pad(flat, (0, -len(flat) % n)).view(n, -1)
     received = torch.empty_like(seal(parts))
     dist.all_to_all_single(received, seal(parts), group=group)
-    damage(received[:, :-8])
+    damage("all-to-all", received[:, :-8])
     parts, is_damaged = unseal(received, flat.dtype)
     found = torch.zeros(n, n, dtype=torch.int64)
     found[:, rank] += is_damaged
     gathered = list(torch.empty_like(received).split(1))
     dist.all_gather(gathered, seal(parts.sum(0, keepdim=True)), group)
-    sums, is_damaged = unseal(torch.cat(gathered), flat.dtype)
+    gathered = torch.cat(gathered)
+    damage("all-gather", gathered[:, :-8])
+    sums, is_damaged = unseal(gathered, flat.dtype)
     found[:, rank] += is_damaged
     dist.all_reduce(found, group=group)
     flat.copy_(sums.flatten()[: len(flat)])
@@ -165,7 +175,8 @@ def clean_checkpoint(saved: list[int], every: int, found: int) -> int:
     """Exercise 4.23. Return the newest checkpoint from before the last good check.
 
     A check is made after 0, `every`, 2 · `every`, … steps. The one after `found` steps is the first
-    that fails, so that the fault came after the check before it.
+    that fails. The fault shows in every step from its first one on, so that it came after the check
+    before this one, and what was saved until then is clean.
 
     saved  the steps after which a checkpoint was saved, in any order; at least one is old enough
     """
@@ -176,7 +187,7 @@ class Outcome(NamedTuple):
     """What came of a training run, the same on all ranks except for `gradients`.
 
     found      the rank that a replay named, None if none did
-    at, back   steps taken when it was named, and steps of the checkpoint that was loaded
+    at, back   after how many steps the check was that named it, and the checkpoint was saved
     gradients  that this rank has computed
     """
 
@@ -189,8 +200,9 @@ class Outcome(NamedTuple):
 
 def train_and_replay(fault=None, every=10, save_every=10, steps=70, choose=clean_checkpoint,
                      data=None, group=None) -> Outcome:  # fmt: skip
-    """Train; after every so many steps, each rank also computes the next rank's gradient.
+    """Train; in every so many steps, each rank also computes the next rank's gradient.
 
+    This is the check after that step: if it passes, the gradient of the step was right.
     When a rank is named, another takes its place, which means here that the fault is gone. All
     ranks load the checkpoint that `choose` returns, and take the steps since then again.
     """
@@ -200,10 +212,10 @@ def train_and_replay(fault=None, every=10, save_every=10, steps=70, choose=clean
         if training.steps % save_every == 0:
             saved[training.steps] = training.state_dict()
         gradient_of = functools.cache(training.gradient_of)
-        if training.steps % every == 0:
+        if (training.steps + 1) % every == 0:
             found_now = wrong_by_recomputing(lambda k, of=gradient_of: [of(k)], group)
             if found_now is not None:
-                found, at, training.fault = found_now, training.steps, None
+                found, at, training.fault = found_now, training.steps + 1, None
                 back = choose(list(saved), every, at)
                 training.load_state_dict(saved[back])
                 continue

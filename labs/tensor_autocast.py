@@ -12,6 +12,7 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from tensor_parallel import parallelize, split_cross_entropy, whole
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 SAMPLES = 8
 
@@ -21,20 +22,42 @@ def gradients_of(model) -> Tensor:
     return torch.cat([whole(p, of=p.grad).flatten() for p in model.parameters()])
 
 
-def step_under(autocast, text, width=32) -> tuple[Tensor, Tensor, Tensor]:
-    """Take a step on all ranks, measured as "step", and the same one in one process.
+class NoteSums(TorchDispatchMode):
+    """A count of the all-reduces of activations that are called under it.
 
-    Returns  gradients of the split model, of one process in the same precision, and in float32
+    numbers  how many an activation has; smaller sums do not count
+    counted  {(phase, bytes per number, share of bfloat16 numbers among those not 0): how many}
     """
-    from pedagogy_lib import measure
 
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers, self.phase, self.counted = numbers, "", Counter()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if "allreduce" in str(operation):
+            (part,) = args[0]
+            if part.numel() == self.numbers:
+                part = part[part != 0]  # the embedding adds zeros for other ranks' tokens
+                share = (part.bfloat16() == part).double().mean().item()
+                self.counted[self.phase, part.element_size(), round(share, 2)] += 1
+        return operation(*args, **(kwargs or {}))
+
+
+def step_under(autocast, text, width=32) -> tuple[Counter, Tensor, Tensor, Tensor]:
+    """Take a step on all ranks, and the same one in one process.
+
+    Returns  what NoteSums counted on this rank; gradients of the split model, of one process in the
+             same precision, and in float32
+    """
     torch.manual_seed(0)
     alone, found = Transformer(width, 2), []
     split, (inputs, targets) = parallelize(deepcopy(alone)), draw_batch(text, SAMPLES, 0)
     device = torch.get_default_device().type
-    with measure("step"):
+    with NoteSums(SAMPLES * 64 * width) as sums:
+        sums.phase = "forward"
         with torch.autocast(device, torch.bfloat16, enabled=autocast):
             loss = split_cross_entropy(split(inputs), targets)
+        sums.phase = "backward"
         loss.backward()
     for enabled in (autocast, False):
         alone.zero_grad()
@@ -42,14 +65,7 @@ def step_under(autocast, text, width=32) -> tuple[Tensor, Tensor, Tensor]:
             loss = mean_loss(alone(inputs), targets)
         loss.backward()
         found.append(torch.cat([p.grad.flatten() for p in alone.parameters()]))
-    return gradients_of(split), *found
-
-
-def bytes_in_sums(run, width=32) -> Counter:
-    """Return {bytes per number: how many activations rank 0 has summed so} in a step."""
-    numbers = SAMPLES * 64 * width
-    return Counter(call.tensor_bytes / numbers for call in run["step"].calls[0]
-                   if call.tensor_bytes >= 2 * numbers)  # fmt: skip
+    return sums.counted, gradients_of(split), *found
 
 
 def error_of(got, wanted) -> float:
@@ -89,7 +105,7 @@ def main():
     for autocast in (False, True):
         run = launch(step_under, autocast, text, world_size=2)
         if run.rank == 0:
-            split, same, exact = run.values[0]
+            _, split, same, exact = run.values[0]
             print(f"autocast {autocast}: error {error_of(split, exact):.5f} on ranks, "
                   f"{error_of(same, exact):.5f} in one process")  # fmt: skip
 

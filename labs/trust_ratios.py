@@ -9,7 +9,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 from gradient_accumulation import digits
-from large_batches import MOMENTUM, RATES, Models, results_of, steps_of
+from large_batches import MOMENTUM, Models, results_of, steps_of
 from torch import Tensor
 
 SEEDS, BETAS = 5, (0.9, 0.999)
@@ -45,7 +45,8 @@ class Layerwise:
     parameters  layers, or this rank's part of each
     lr          a number, or a tensor that goes with each parameter
     adam        whether a step aims where Adam does; otherwise along the gradient
-    by_layer    whether each layer's aim is multiplied by its trust ratio
+    by_layer    whether each layer's aim is multiplied by its trust ratio: a bool, or one for each
+                parameter, as recipes leave out biases and norms
     add, dims   see `trust_ratios`
     Source      LARS: You et al. 2017, https://arxiv.org/abs/1708.03888; LAMB: You et al. 2019,
                 https://arxiv.org/abs/1904.00962; both without weight decay here
@@ -69,7 +70,9 @@ class Layerwise:
             aims = [self.aim_of_adam(*three) for three in zip(aims, self.means, self.squares)]
         if self.by_layer:
             ratios = trust_ratios(self.parameters, aims, self.add, self.dims)
-            aims = [ratio * aim for ratio, aim in zip(ratios, aims)]
+            chosen = [True] * len(aims) if self.by_layer is True else self.by_layer
+            triples = zip(chosen, ratios, aims)
+            aims = [ratio * aim if is_chosen else aim for is_chosen, ratio, aim in triples]
         for p, speed, aim in zip(self.parameters, self.speeds, aims):
             speed.mul_(self.momentum).add_(aim)
             p -= self.lr * speed
@@ -90,35 +93,37 @@ OPTIMIZERS = {
 
 # ---- Training at tuned rates ----------------------------------------------------------------
 
-TRIED = {  # seven rates each, each twice the one before
-    "SGD": RATES,
-    "LARS": tuple(0.001 * 2**k for k in range(7)),
-    "Adam": tuple(0.002 * 2**k for k in range(7)),
-    "LAMB": tuple(0.01 * 2**k for k in range(7)),
-}
+SCHEDULES = {"constant": lambda progress: 1.0, "linear": lambda progress: 1.0 - progress}
+FIRST = {"SGD": 0.1, "LARS": 0.008, "Adam": 0.004, "LAMB": 0.02}
+TRIED = {name: tuple(rate * 2**k for k in range(6)) for name, rate in FIRST.items()}
 
 
-def train_at_rates(name, data, batch, passes) -> dict[float, list[float]]:
-    """Train classifiers of digits at each rate of TRIED; return {rate: [loss of each seed]}.
+def train_at_rates(name, data, batch, passes) -> dict[tuple, list[float]]:
+    """Train classifiers of digits; return {(rate, schedule): [loss of each seed]}.
 
-    As in part 03l: a seed gives the same start and the same batches to each optimizer.
+    As in part 03l: a seed gives the same start and the same batches to each optimizer. Biases have
+    no trust ratio.
     """
     images, labels, *_ = data
-    rates = TRIED[name]
-    models = Models(list(range(SEEDS)) * len(rates))
-    each = torch.tensor([rate for rate in rates for _ in range(SEEDS)]).double()[:, None, None]
-    optimizer = Layerwise(models.weights, each, dims=(1, 2), **OPTIMIZERS[name])
+    tried = [(rate, schedule) for schedule in SCHEDULES for rate in TRIED[name]]
+    models, options = Models(list(range(SEEDS)) * len(tried)), OPTIMIZERS[name]
+    rates = torch.tensor([rate for rate, _ in tried]).double()
+    by_layer = options.get("by_layer") and [w.shape[1] > 1 for w in models.weights]
+    optimizer = Layerwise(models.weights, 0.0, dims=(1, 2), **options | {"by_layer": by_layer})
     orders = [torch.Generator().manual_seed(seed) for seed in range(SEEDS)]
-    for _ in range(steps_of(data, batch, passes)):
+    steps = steps_of(data, batch, passes)
+    for step in range(steps):
+        shares = torch.tensor([SCHEDULES[schedule](step / steps) for _, schedule in tried])
+        optimizer.lr = (rates * shares).repeat_interleave(SEEDS)[:, None, None]
         chosen = torch.stack([torch.randperm(len(labels), generator=g)[:batch] for g in orders])
-        chosen = chosen.repeat(len(rates), 1)
+        chosen = chosen.repeat(len(tried), 1)
         losses = models.losses(images[chosen], labels[chosen])
         gradients = torch.autograd.grad(losses.sum(), models.weights)
         for weight, gradient in zip(models.weights, gradients):
             weight.grad = gradient
         optimizer.step()
     losses = [loss for loss, _ in results_of(models, *data)]
-    return {rate: losses[k * SEEDS : (k + 1) * SEEDS] for k, rate in enumerate(rates)}
+    return {key: losses[k * SEEDS : (k + 1) * SEEDS] for k, key in enumerate(tried)}
 
 
 def tune_share(data, batches, passes) -> dict[tuple, dict]:
@@ -130,22 +135,23 @@ def tune_share(data, batches, passes) -> dict[tuple, dict]:
 
 
 def find_best(of_ranks, batches) -> dict[int, dict[str, tuple]]:
-    """Return {batch: {optimizer: (rate with the lowest median loss, losses of its seeds)}}."""
+    """Return {batch: {optimizer: (rate and schedule with the lowest median loss, its losses)}}."""
     tried = {key: rates for of_rank in of_ranks for key, rates in of_rank.items()}
     found = {batch: {} for batch in batches}
     for batch in batches:
         for name in OPTIMIZERS:
-            rates = tried[batch, name]
-            best = min(rates, key=lambda rate: median(rates[rate]))
-            found[batch][name] = best, rates[best]
+            of = tried[batch, name]
+            best = min(of, key=lambda key: median(of[key]))
+            found[batch][name] = best, of[best]
     return found
 
 
 def rows_of(tuned) -> list[list[str]]:
-    """Return a table's rows: best rate, median loss and range of its seeds."""
-    return [[f"{batch:,}", name, f"{rate:g}", f"{median(losses):.4f}",
+    """Return a table's rows: best rate and schedule, median loss and range of its seeds."""
+    return [[f"{batch:,}", name, f"{rate:g}", schedule, f"{median(losses):.4f}",
              f"{min(losses):.4f} to {max(losses):.4f}"]
-            for batch, of in tuned.items() for name, (rate, losses) in of.items()]  # fmt: skip
+            for batch, of in tuned.items()
+            for name, ((rate, schedule), losses) in of.items()]  # fmt: skip
 
 
 def compare_losses(one, other, margin=1.1) -> str:
@@ -212,8 +218,8 @@ def main():
 
     run = launch(tune_share, digits(), [256], 4, world_size=2)
     if run.rank == 0:
-        for name, (rate, losses) in find_best(run.values, [256])[256].items():
-            print(f"batch 256, {name}: best rate {rate:g}, loss {median(losses):.4f}")
+        for name, ((rate, schedule), losses) in find_best(run.values, [256])[256].items():
+            print(f"batch 256, {name}: best rate {rate:g}, {schedule}, loss {median(losses):.4f}")
 
 
 if __name__ == "__main__":

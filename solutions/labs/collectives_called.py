@@ -106,6 +106,9 @@ def gather_flat(shard):
     return whole
 
 
+GATHERS = {"a list, then torch.cat": gather_list, "one flat tensor": gather_flat}
+
+
 def gather_uneven(shard, lengths, group=None):
     """Exercise 2.16. Return all ranks' shards as one tensor, without padding.
 
@@ -137,12 +140,11 @@ def measure_ways(ways, x, rounds):
                 way(x)
 
 
-def measure_gathers(numbers, rounds=7) -> bool:
+def measure_gathers(numbers, rounds=15) -> bool:
     """Measure both gathers of `numbers` elements in turn; return whether they give the same."""
     shard = torch.full((numbers,), float(dist.get_rank()))
-    ways = {"a list, then torch.cat": gather_list, "one flat tensor": gather_flat}
-    is_same = torch.equal(*(way(shard) for way in ways.values()))
-    measure_ways(ways, shard, rounds)
+    is_same = torch.equal(*(way(shard) for way in GATHERS.values()))
+    measure_ways(GATHERS, shard, rounds)
     return is_same
 
 
@@ -255,6 +257,14 @@ def measure_objects(rounds=7) -> tuple[int, bool]:
     is_same = are_equal(*(way(state) for way in ways.values()))
     measure_ways(ways, state, rounds)
     return sum(x.nbytes for x in state.values()), is_same
+
+
+def measure_view(numbers=1_000_000):
+    """Measure gathers of a view of ten out of `numbers` elements, and of its clone, as objects."""
+    view = torch.zeros(numbers)[:10]
+    for name, x in (("the view", view), ("its clone", view.clone())):
+        with measure(name, memory=False):
+            gather_objects(x)
 
 
 def are_equal(states, others) -> bool:

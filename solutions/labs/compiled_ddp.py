@@ -11,7 +11,7 @@ from importlib import import_module
 
 import torch
 import torch.distributed as dist
-from ddp_options import eight_layers, some_inputs
+from ddp_options import LAYERS, WIDTH, some_inputs
 from simple_ddp import share_of_rank
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -24,7 +24,8 @@ class Layers(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.layers = eight_layers()
+        layers = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(LAYERS))
+        self.layers = nn.Sequential(*layers)
 
     def forward(self, x):
         return self.layers(x)
@@ -57,8 +58,8 @@ def backend_that_notes(events):
 
 
 def average(events, bucket):
-    """Average a bucket as DDP does, and append "all-reduce" to the events: a communication hook."""
-    events.append("all-reduce")
+    """Average a bucket as DDP does, and append its MiB to the events: a communication hook."""
+    events.append(bucket.buffer().nbytes / 2**20)
     mean = bucket.buffer() / dist.get_world_size()
     return dist.all_reduce(mean, async_op=True).get_future().then(lambda done: done.value()[0])
 
@@ -73,15 +74,18 @@ def silence_tracer():
 # ---- Runs ----------------------------------------------------------------------------------------
 
 
-def run_compiled(optimize_ddp, iterations=3) -> tuple[list[str], torch.Tensor, float]:
-    """Compile a model of eight layers under DDP, with buckets of 2 MiB, and train it.
+def run_compiled(optimize_ddp, cap=1, iterations=3) -> tuple[list, torch.Tensor, float]:
+    """Compile a model of eight layers under DDP and train it.
 
     optimize_ddp  the option of torch._dynamo; None: nothing is compiled
-    Returns       the events of the last backward, its gradients, and the first iteration's seconds
+    cap           bucket_cap_mb of DDP
+    Returns       the events of the last backward (the name of a graph, whose backward starts, or
+                  the MiB of a bucket, whose all-reduce starts), its gradients, and the first
+                  iteration's seconds
     """
     silence_tracer()
     torch.manual_seed(0)
-    ddp, events, seconds = DistributedDataParallel(Layers(), bucket_cap_mb=2), [], []
+    ddp, events, seconds = DistributedDataParallel(Layers(), bucket_cap_mb=cap), [], []
     ddp.register_comm_hook(events, average)
     forward = ddp
     if optimize_ddp is not None:
@@ -99,13 +103,20 @@ def run_compiled(optimize_ddp, iterations=3) -> tuple[list[str], torch.Tensor, f
 
 
 def count_graphs(events) -> int:
-    return len(events) - events.count("all-reduce")
+    return sum(isinstance(event, str) for event in events)
 
 
-def count_hidden(events) -> int:
-    """Return how many all-reduces start before the last graph's backward does."""
-    last = max(place for place, event in enumerate(events) if event != "all-reduce")
-    return events[:last].count("all-reduce")
+def hidden_share(events) -> float:
+    """Return the share of the buckets' bytes whose all-reduces start before the last graph does."""
+    last = max(place for place, event in enumerate(events) if isinstance(event, str))
+    sizes, early = ([event for event in some if not isinstance(event, str)]
+                    for some in (events, events[:last]))  # fmt: skip
+    return sum(early) / sum(sizes)
+
+
+def describe_events(events) -> str:
+    """Return the events on one line, the size of a bucket in brackets."""
+    return " ".join(event if isinstance(event, str) else f"[{event:g}]" for event in events)
 
 
 # ---- Symptoms of a step --------------------------------------------------------------------------
@@ -161,7 +172,10 @@ def main():
         run = launch(run_compiled, optimize, world_size=2)
         if run.rank == 0:
             events = run.values[0][0]
-            print(f"optimize_ddp={optimize}: {count_graphs(events)} graphs; {', '.join(events)}")
+            print(
+                f"optimize_ddp={optimize}: {count_graphs(events)} graphs; "
+                + describe_events(events)
+            )
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ from fsdp2_options import Classifier
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper
 from torch.distributed.fsdp import fully_shard
 
-ORDERS = ("recompute, compile, shard", "compile, recompute, shard", "shard, recompute, compile")
+ORDERS = ("recompute, compile, shard", "compile, recompute, shard", "shard, compile",
+          "recompute, shard, compile", "shard, recompute, compile")  # fmt: skip
 WIDTH = 64
 
 # ---- Orders --------------------------------------------------------------------------------------

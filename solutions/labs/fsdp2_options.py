@@ -168,6 +168,24 @@ def accumulate(way, text, count) -> torch.Tensor:
     return all_gradients(model)
 
 
+def add_up_ones(count=512) -> dict[str, float]:
+    """Accumulate `count` micro-batches of gradient 1/count, without and with a reduce_dtype.
+
+    Returns  {name: the gradient after the last one}, which is 1 if nothing is rounded
+    """
+    return {name: accumulate_ones({"param_dtype": torch.bfloat16} | policy, count)
+            for name, policy in (("no reduce_dtype", {}), ("float32", HALF))}  # fmt: skip
+
+
+def accumulate_ones(policy, count) -> float:
+    model = nn.Linear(1, 1, bias=False)
+    fully_shard(model, mp_policy=MixedPrecisionPolicy(**policy))
+    for number in range(count):
+        model.set_requires_gradient_sync(number == count - 1)
+        (model(torch.ones(1)) / count).sum().backward()
+    return all_gradients(model).item()
+
+
 def step_on_each_mesh(text) -> dict[str, tuple[torch.Tensor, dict]]:
     """Take a step on each of the MESHES, measured under its name, and in its middle.
 

@@ -27,7 +27,8 @@ def rotate(x: Tensor, places: Tensor, base=10_000.0) -> Tensor:
     """Exercise 7.12. Return x with each pair of numbers rotated by an angle of its place.
 
     Number i of the first half of a head and number i of the second half are a pair. At place p it
-    is rotated by the angle p * base ** (-2 i / size), which is computed in float64.
+    is rotated by the angle p * base ** (-2 i / size), which is computed in float64. The rotation
+    itself is computed in at least float32, and its result is rounded to the dtype of x once.
 
     places  of the tokens in the whole context: of a piece, they need not begin with 0
     Shapes  x: (…, places, size), where size is even; places: (places,), int64 -> a new tensor like
@@ -38,9 +39,10 @@ def rotate(x: Tensor, places: Tensor, base=10_000.0) -> Tensor:
     half = x.shape[-1] // 2
     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-    first, second = x.chunk(2, -1)
-    return x * cos + torch.cat([-second, first], -1) * sin
+    wide = torch.promote_types(x.dtype, torch.float32)
+    cos, sin = angles.cos().to(wide), angles.sin().to(wide)
+    first, second = x.to(wide).chunk(2, -1)
+    return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
     ### END SOLUTION
 
 

@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 labs/loss_spikes.py
 """
 
 import copy
+import random
 from dataclasses import dataclass, field
 from statistics import median
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 BATCH, RATE, MOMENTUM = 32, 0.5, 0.9  # samples in a step, over all ranks
 AT_LEAST, WINDOW = 10, 50  # norms that a judgement needs, and norms that are kept
+IN_A_ROW = 20  # steps in a row that are not sane: after these, training stops
 ANSWERS = "go on", "clip", "skip", "roll back"
 
 
@@ -28,7 +30,8 @@ def sum_and_judge(flat: Tensor, norms: list[float], times=4.0, group=None) -> bo
     """Exercise 4.22. Sum `flat` over the group, and judge whether the step is sane.
 
     It is sane if the norm of the sum is finite and at most `times` the median of `norms`. With
-    fewer than AT_LEAST norms, finite is enough. The norm of a sane step is appended to `norms`.
+    fewer than AT_LEAST norms, finite is enough. The norm of a sane step is appended to `norms`. It
+    is computed in float32 at least: in float16, a norm over 65,504 would be infinite.
 
     flat    this rank's gradients in one dimension; overwritten with the sum
     norms   of earlier sane steps, the same on all ranks
@@ -36,7 +39,7 @@ def sum_and_judge(flat: Tensor, norms: list[float], times=4.0, group=None) -> bo
     """
     ### BEGIN SOLUTION
     dist.all_reduce(flat, group=group)
-    norm = flat.norm().item()
+    norm = flat.norm(dtype=torch.float64).item()
     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
     is_sane = norm <= limit and norm < float("inf")
     if is_sane:
@@ -52,7 +55,8 @@ class Spoilt(NamedTuple):
     """A part of the stream whose samples are wrong.
 
     what         "pixels": from 0 to 16 instead of 0 to 1, as before scaling; "labels": each is that
-                 of the next digit; "a few labels": only every fourth; "NaN": one pixel is NaN
+                 of the next digit; "a few labels": only about a quarter of them, drawn by their
+                 places; "NaN": one pixel is NaN
     first, last  places in the stream, counted over all ranks; `last` is no longer part of it
     """
 
@@ -62,15 +66,18 @@ class Spoilt(NamedTuple):
 
     def spoil(self, places, images, labels):
         """Spoil, in place, the rows of a batch whose places are in this part of the stream."""
-        every = 4 if self.what == "a few labels" else 1
-        rows = [row for row, place in enumerate(places)
-                if self.first <= place < self.last and place % every == 0]  # fmt: skip
+        rows = [row for row, place in enumerate(places) if self.contains(place)]
         if self.what == "pixels":
             images[rows] *= 16
         elif self.what == "NaN":
             images[rows, 28] = torch.nan
         else:
             labels[rows] = (labels[rows] + 1) % 10
+
+    def contains(self, place) -> bool:
+        """Return whether the sample at a place is wrong, on however many ranks."""
+        is_drawn = self.what != "a few labels" or random.Random(place).random() < 0.25
+        return self.first <= place < self.last and is_drawn
 
 
 class Training:
@@ -169,59 +176,64 @@ class Record:
     weights: Tensor | None = None
 
 
-def train(answer, steps=150, spoilt=None, unused=(), data=None, seed=0,
-          every=20, beyond=15, times=4.0, group=None) -> Record:  # fmt: skip
+def train(answer, steps=150, spoilt=None, unused=(), data=None, seed=0, every=20, before=5,
+          beyond=15, times=3.0, group=None) -> Record:  # fmt: skip
     """Train up to so many steps of the stream, with one answer to each step that is not sane.
 
+    "go on" takes the step; "skip" leaves it out; "roll back" loads a checkpoint, and moves on
+    behind this step and `beyond` more steps of the stream. "clip" takes all steps, each with its
+    gradient scaled down to the usual norm if it is larger, as clip_grad_norm_ does.
+
     unused  (first, last) places of the stream to jump over, as if they did not exist
-    every   steps of the stream from one checkpoint to the next
-    beyond  see react
+    every   steps of the stream from one checkpoint to the next; two are kept
+    before  how many steps older than the alarm a checkpoint must be to be loaded: at most `every`
+    Raises  RuntimeError on all ranks, if IN_A_ROW steps in a row were left out
     """
-    training, record, jumps = Training(data, seed, spoilt, group), Record(), dict(unused)
-    saved = training.state_dict()
+    training, record, jumps = Training(data, seed, spoilt, group), Record(), dict(sorted(unused))
+    saved, in_a_row = [training.state_dict()], 0
     while training.position < steps * BATCH:
         if training.position in jumps:
             training.position = jumps[training.position]
             continue
         step, usual = training.position // BATCH, median(training.norms or [torch.nan])
         if step % every == 0:
-            saved = training.state_dict()
+            saved = [*saved, training.state_dict()][-2:]
         flat = training.gradient_of(training.rank)
         is_sane = sum_and_judge(flat, training.norms, times, group)
-        record.ratios[step] = flat.norm().item() / usual
+        norm = flat.norm().item()
+        record.ratios[step] = norm / usual
         record.computed += 1
-        if is_sane:
-            training.update(flat)
+        record.alarms += [] if is_sane else [step]
+        in_a_row = 0 if is_sane else in_a_row + 1
+        if is_sane or answer in ("go on", "clip"):
+            training.update(flat * (usual / norm) if answer == "clip" and norm > usual else flat)
         else:
-            record.alarms.append(step)
-            record.unused += react(training, answer, flat, usual, saved, beyond)
+            need_progress(in_a_row)
+            record.unused.append(leave_out(training, answer, saved, before, beyond))
         record.losses[training.position // BATCH] = training.test_loss()
     record.weights = training.weights()
     return record
 
 
-def react(training, answer, flat, usual, saved, beyond) -> list[tuple[int, int]]:
-    """Do what an answer says about a step that is not sane.
+def need_progress(in_a_row):
+    if in_a_row == IN_A_ROW:
+        raise RuntimeError(f"{in_a_row} steps in a row were not sane: no step is taken any more")
 
-    "go on" takes the step; "clip" takes it with the gradient scaled down to the usual norm; "skip"
-    leaves it out; "roll back" loads what was saved, and moves on behind this step and `beyond` more
-    steps of the stream.
 
-    Returns  (first, last) of the places that the weights no longer depend on, if there are any
+def leave_out(training, answer, saved, before, beyond) -> tuple[int, int]:
+    """Skip a step or roll back; return the places that the weights no longer depend on.
+
+    saved  states, the oldest first; those that are too new are removed
     """
     position = training.position
-    if answer == "go on":
-        training.update(flat)
-    elif answer == "clip":
-        training.update(flat * (usual / flat.norm()))
-    elif answer == "skip":
+    if answer == "skip":
         training.move_on()
-        return [(position, training.position)]
-    else:
-        training.load_state_dict(saved)
-        training.position = position + (1 + beyond) * BATCH
-        return [(saved["position"], training.position)]
-    return []
+        return position, training.position
+    while len(saved) > 1 and saved[-1]["position"] > position - before * BATCH:
+        saved.pop()  # it may have bad data in it
+    training.load_state_dict(saved[-1])
+    training.position = position + (1 + beyond) * BATCH
+    return saved[-1]["position"], training.position
 
 
 # ---- The program ----------------------------------------------------------------------------

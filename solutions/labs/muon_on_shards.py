@@ -18,6 +18,8 @@ from torch import Tensor
 from whole_tensors import largest_first
 from zero import Unit, reduce_gradients
 
+from pedagogy_lib.basics.errors import need
+
 # FSDP2 is imported where it is used, as importing it takes seconds in each new process.
 
 ROUNDS, MOMENTUM = 5, 0.95
@@ -73,12 +75,12 @@ def orthogonalize_by_owner(shards, owners, group=None) -> list[Tensor]:
     """Exercise 6.23. Let one rank orthogonalize each matrix.
 
     Matrix k is gathered on rank owners[k] of the group alone, which sends each rank its rows of the
-    result. All matrices are gathered before the first is orthogonalized, because owners would
+    result. All gathers come first, then all computing, then all scatters, because owners would
     otherwise wait for each other.
 
     shards   this rank's rows of each matrix, contiguous, in the ranks' order; they do not change
     owners   the owner of each matrix, the same list on all ranks
-    Returns  this rank's rows of each orthogonal matrix
+    Returns  this rank's rows of each orthogonal matrix, which keep no whole matrix in memory
     Equals   orthogonalize(the whole matrix)
     Cost     two messages per matrix and rank; a rank sends (n-1)/n of its shards, and (n-1)/n of
              the matrices that it owns
@@ -201,19 +203,35 @@ class Muon:
 class ShardedMuon(Muon):
     """Muon on DTensors that FSDP2 has cut by rows; blockwise, it takes other steps than Muon.
 
-    way  one of WAYS
+    A direction is scaled by the shape of what was treated as a matrix: blockwise, by the shape of
+    this rank's rows.
+
+    way     one of WAYS
+    Raises  CourseError, if a matrix is not cut by rows over a mesh of one dimension
     """
 
     def __init__(self, matrices, rate, way, momentum=MOMENTUM):
         super().__init__(matrices, rate, momentum)
-        self.way = way
+        self.way, self.group = way, group_of_rows(self.matrices)
 
     def find_directions(self, aims):
-        n = dist.get_world_size()
+        n = dist.get_world_size(self.group)
         rows = [-(-len(p) // n) for p in self.matrices]
-        found = WAYS[self.way]([pad_rows(aim, count) for aim, count in zip(aims, rows)])
-        triples = zip(self.matrices, aims, found)
-        return [scale_of(*p.shape) * direction[: len(aim)] for p, aim, direction in triples]
+        padded = [pad_rows(aim, count) for aim, count in zip(aims, rows)]
+        found = WAYS[self.way](padded, group=self.group)
+        treated = aims if self.way == "blockwise" else self.matrices
+        triples = zip(treated, aims, found)
+        return [scale_of(*m.shape) * direction[: len(aim)] for m, aim, direction in triples]
+
+
+def group_of_rows(matrices):
+    """Return the group of the ranks that have the matrices' rows."""
+    meshes = {p.device_mesh for p in matrices}
+    is_cut = all(len(p.placements) == 1 and p.placements[0].is_shard(0) for p in matrices)
+    sentence = ("ShardedMuon takes matrices that are cut by rows over one mesh of one dimension, "
+                "without replicas (HSDP) or tensor parallelism")  # fmt: skip
+    need(len(meshes) == 1 and is_cut, sentence)
+    return meshes.pop().get_group()
 
 
 def pad_rows(shard: Tensor, rows: int) -> Tensor:

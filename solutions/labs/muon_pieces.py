@@ -4,24 +4,30 @@
 torchrun --nproc-per-node 3 labs/muon_pieces.py
 """
 
+from statistics import mean, stdev
+
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, standard_library
 from matrix_optimizers import split_rows, trained_block
 from muon_on_shards import Muon, orthogonalize, scale_of, sort_parameters
-from small_states import LAST, LAYERS, SAMPLES, WIDTH, describe_gaps, step_of
+from small_states import LAST, LAYERS, SAMPLES, WIDTH, step_of
 from torch import Tensor
 
 RATE_OF_ADAM = 1e-2
-RATES = (0.005, 0.01, 0.02, 0.04)
-HOW = ("fused", "Q, K, V", "heads", "blockwise on 2", "blockwise on 4")
+RATES = tuple(round(0.02 * 2 ** (k / 2), 4) for k in range(-3, 2))
+SEEDS = 6
+CLEAR = 4  # standard errors from which on a mean gap counts: by chance, 1% are with six seeds
+WHOLE = ", scaled as the whole"
+HOW = ("fused", "Q, K, V", "heads", "blockwise on 4", "blockwise on 4" + WHOLE)
 
 
 def pieces_of(attention, how) -> list[Tensor]:
     """Return the rows of query_key_value that Muon treats as one matrix each.
 
     how  "fused": all; "Q, K, V": queries, keys, values; "heads": those of each head;
-         "blockwise on n": those of queries, keys or values that lie on one of n ranks
+         "blockwise on n": those of queries, keys or values that lie on one of n ranks; WHOLE may
+         follow, and changes the scale alone
     """
     rows = torch.arange(len(attention.query_key_value.weight), device="cpu")
     if how == "fused":
@@ -33,16 +39,19 @@ def pieces_of(attention, how) -> list[Tensor]:
 
 
 def ranks_in(how) -> int:
-    return int(how.split()[-1]) if how.startswith("blockwise") else 1
+    return int(how.removesuffix(WHOLE).split()[-1]) if how.startswith("blockwise") else 1
 
 
-def step_by_pieces(aim: Tensor, pieces, dim=0) -> Tensor:
-    """Orthogonalize some rows (dim 0) or columns (dim 1) of a matrix at a time."""
-    if dim:
-        return step_by_pieces(aim.T, pieces).T
+def step_by_pieces(aim: Tensor, pieces, dim=0, by_whole=False) -> Tensor:
+    """Orthogonalize some rows (dim 0) or columns (dim 1) of a matrix at a time.
+
+    Each piece is scaled by its own shape, or by_whole: all of them by the shape of the matrix.
+    """
     found = torch.empty_like(aim)
-    for rows in pieces:
-        found[rows] = scale_of(len(rows), aim.shape[1]) * orthogonalize(aim[rows])
+    for chosen in pieces:
+        part = (slice(None), chosen) if dim else chosen
+        shape = aim.shape if by_whole else aim[part].shape
+        found[part] = scale_of(*shape) * orthogonalize(aim[part])
     return found
 
 
@@ -82,7 +91,7 @@ class PiecewiseMuon(Muon):
 
     def __init__(self, model, rate, how):
         super().__init__(sort_parameters(model)[0], rate)
-        n, self.cuts = ranks_in(how), {}
+        n, self.cuts, self.by_whole = ranks_in(how), {}, how.endswith(WHOLE)
         for block in model.blocks:
             attention, (first, _, last) = block.attention, block.mlp
             self.cuts[attention.query_key_value.weight] = pieces_of(attention, how), 0
@@ -90,7 +99,8 @@ class PiecewiseMuon(Muon):
                 self.cuts[weight] = torch.arange(weight.shape[dim], device="cpu").chunk(n), dim
 
     def find_directions(self, aims):
-        return [step_by_pieces(aim, *self.cuts[p]) for p, aim in zip(self.matrices, aims)]
+        return [step_by_pieces(aim, *self.cuts[p], self.by_whole)
+                for p, aim in zip(self.matrices, aims)]  # fmt: skip
 
 
 def train(how, text, steps, rate, seed) -> float:
@@ -136,22 +146,36 @@ def best_rates(of_ranks) -> dict[str, float]:
     return found
 
 
-def train_ways(text, steps, rates) -> dict[str, float]:
-    """Return {how: loss at the end} of this rank, whose number is the seed."""
-    return {how: train(how, text, steps, rate, dist.get_rank()) for how, rate in rates.items()}
+def train_ways(text, steps, rates) -> list[dict[str, float]]:
+    """Return {how: loss at the end} for each of this rank's share of the seeds."""
+    seeds = range(SEEDS)[dist.get_rank() :: dist.get_world_size()]
+    return [{how: train(how, text, steps, rate, seed) for how, rate in rates.items()}
+            for seed in seeds]  # fmt: skip
 
 
 def rows(of_ranks, rates) -> list[list[str]]:
-    """Return a table's rows: the best rate, losses relative to "Q, K, V" by seed, and in words."""
-    plain = [of_seed["Q, K, V"] for of_seed in of_ranks]
-    found = []
+    """Return a table's rows: best rate, mean loss less that of "Q, K, V", its range, in words."""
+    of_seeds, found = [of_seed for of_rank in of_ranks for of_seed in of_rank], []
+    plain = [of_seed["Q, K, V"] for of_seed in of_seeds]
     for how, rate in rates.items():
-        gaps = [of_seed[how] - least for of_seed, least in zip(of_ranks, plain)]
-        is_plain = how == "Q, K, V"
-        told = [f"({least:.3f})" for least in plain] if is_plain else [f"{x:+.3f}" for x in gaps]
-        word = "–" if is_plain else describe_gaps(gaps)
-        found.append([how, f"{rate:g}", "  ".join(told), word])
+        gaps = [of_seed[how] - least for of_seed, least in zip(of_seeds, plain)]
+        told = [f"{mean(gaps):+.3f} ± {standard_error(gaps):.3f}",
+                f"{min(gaps):+.3f} to {max(gaps):+.3f}", describe_gaps(gaps)]  # fmt: skip
+        if how == "Q, K, V":
+            told = [f"({mean(plain):.3f})", f"({min(plain):.3f} to {max(plain):.3f})", "–"]
+        found.append([how, f"{rate:g}", *told])
     return found
+
+
+def standard_error(gaps) -> float:
+    return stdev(gaps) / len(gaps) ** 0.5
+
+
+def describe_gaps(gaps) -> str:
+    """Return "higher" or "lower" if the mean gap of two losses is, by CLEAR standard errors."""
+    if abs(mean(gaps)) <= CLEAR * standard_error(gaps):
+        return "no difference seen here"
+    return "higher" if mean(gaps) > 0 else "lower"
 
 
 def main(steps=30):

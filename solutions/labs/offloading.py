@@ -5,6 +5,7 @@ torchrun --nproc-per-node 1 labs/offloading.py
 """
 
 from contextlib import nullcontext
+from weakref import WeakValueDictionary
 
 import torch
 from language_model import Transformer, draw_batch, mean_loss, standard_library
@@ -16,7 +17,10 @@ WAYS = ("kept", "everything moved", "activations moved once")
 
 
 class Host:
-    """A memory of its own for saved tensors: their numbers lie in arrays that are no tensors.
+    """A memory of its own for saved tensors: their bytes lie in arrays that are no tensors.
+
+    Only the graph holds these arrays, so each is free again once the backward has used it. Under
+    autocast the casts of weights are tensors with a memory of their own, and move as well.
 
     model     only activations move, each memory once: weights stay, and tensors that share a memory
               are stored together. None: each saved tensor moves each time
@@ -27,36 +31,37 @@ class Host:
     def __init__(self, model=None, smallest=0):
         self.model, self.smallest = model, smallest  # a freed model could lose its addresses
         self.weights = {p.untyped_storage().data_ptr() for p in model.parameters()} if model else ()
-        self.stored = {}  # {identity of a memory: (a reference, its numbers)}
+        self.stored = WeakValueDictionary()  # {identity of a memory: its bytes}
         self.moved_out = self.moved_back = 0
 
     def store(self, tensor):
-        """Return what is saved in place of a tensor: itself, or its numbers on the host."""
+        """Return what is saved in place of a tensor: itself, or its bytes on the host."""
+        tensor = tensor.detach().resolve_conj().resolve_neg()  # no memory has these two bits
+        if self.model is None:
+            tensor = tensor.clone(memory_format=torch.contiguous_format)
         storage = tensor.untyped_storage()
         if storage.data_ptr() in self.weights or storage.nbytes() < self.smallest:
             return tensor
-        if self.model is None:
-            return self.copy(tensor.detach()), tensor.device, None
-        alive = StorageWeakRef(storage)  # as long as it exists, no other memory has this address
-        key = alive.cdata, tensor.dtype, tensor._version
-        if key not in self.stored:
-            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(storage)
-            self.stored[key] = alive, self.copy(whole)
-        view = tensor.shape, tensor.stride(), tensor.storage_offset()
-        return self.stored[key][1], tensor.device, view
+        # As long as the reference exists, no other memory has its identity.
+        key = StorageWeakRef(storage), tensor._version
+        saved = self.stored.get(key)
+        if saved is None:
+            saved = self.stored[key] = self.copy(storage, tensor.device)
+        view = tensor.storage_offset(), tensor.shape, tensor.stride()
+        return saved, tensor.device, tensor.dtype, view
 
-    def copy(self, tensor):
-        self.moved_out += tensor.nbytes
-        return tensor.cpu().numpy().copy()
+    def copy(self, storage, device):
+        self.moved_out += storage.nbytes()
+        return torch.empty(0, dtype=torch.uint8, device=device).set_(storage).cpu().numpy().copy()
 
     def load(self, saved) -> Tensor:
         """Return the tensor again, in a new memory of its device."""
         if torch.is_tensor(saved):
             return saved
-        numbers, device, view = saved
+        numbers, device, dtype, view = saved
         self.moved_back += numbers.nbytes
-        tensor = torch.from_numpy(numbers.copy()).to(device)
-        return tensor if view is None else tensor.as_strided(*view)
+        memory = torch.from_numpy(numbers.copy()).to(device).untyped_storage()
+        return torch.empty(0, dtype=dtype, device=device).set_(memory, *view)
 
     def hooks(self):
         return saved_tensors_hooks(self.store, self.load)

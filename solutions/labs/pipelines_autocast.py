@@ -47,19 +47,21 @@ def run_schedule(schedule, tokens, targets):
     schedule.step(tokens) if dist.get_rank() == 0 else schedule.step(target=targets)
 
 
-def step_of(whose, dtype=None, float32_first=False) -> float:
-    """Take a step under autocast; return the error of gradients against one process under autocast.
+def step_of(whose, dtype=None, first=None, then=True) -> float:
+    """Take a step; return the error of its gradients against one process with the same autocast.
 
-    whose          "ours", whose messages have this dtype, or "PyTorch's"
-    float32_first  whether PyTorch's schedule takes a step without autocast before
+    whose  "ours", whose messages have this dtype, or "PyTorch's"
+    first  whether PyTorch's schedule takes a step before, under autocast or not; None: no step
+    then   whether the step is taken under autocast
     """
     ours, alone, (tokens, targets) = pieces(), pieces(), batch()
     piece, device = ours[dist.get_rank()], torch.get_default_device().type
     schedule = schedule_of_pytorch(piece) if whose != "ours" else None
-    if float32_first:
-        run_schedule(schedule, tokens, targets)
+    if first is not None:
+        with torch.autocast(device, torch.bfloat16, enabled=first):
+            run_schedule(schedule, tokens, targets)
         piece.zero_grad()
-    with torch.autocast(device, torch.bfloat16):
+    with torch.autocast(device, torch.bfloat16, enabled=then):
         if whose == "ours":
             run_ours(piece, tokens, targets, dtype)
         else:
@@ -74,7 +76,8 @@ WAYS = {  # name: the arguments of step_of
     "the course's": ("ours",),
     "the course's, dtype=torch.bfloat16": ("ours", torch.bfloat16),
     "PyTorch's": ("PyTorch's",),
-    "PyTorch's, after a step in float32": ("PyTorch's", None, True),
+    "PyTorch's, after a step in float32": ("PyTorch's", None, False),
+    "PyTorch's in float32, after a step under autocast": ("PyTorch's", None, True, False),
 }
 
 
@@ -85,6 +88,8 @@ def outcome_of(name) -> str:
     try:
         error = max(launch(step_of, *WAYS[name], world_size=2).values)
     except LaunchError as raised:
+        if getattr(raised, "exception", None) is None:
+            return f"no gradients: {str(raised).splitlines()[0]}"
         return f"refused: {str(raised.exception).split(': let')[0]}"
     return "the gradients of one process" if error < 1e-3 else "wrong gradients, and no error"
 

@@ -10,6 +10,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import torch
@@ -69,12 +70,15 @@ def predict_computing(samples, flops) -> float:
 
 
 def read_trace(path) -> Trace:
-    """Read the trace that PyTorch's profiler has written into a file, `.json` or `.json.gz`."""
+    """Read the trace that PyTorch's profiler has written into a file, `.json` or `.json.gz`.
+
+    On GPUs, kernels communicate if "nccl" is in their name, and all other kernels compute.
+    """
     data = Path(path).read_bytes()
     trace = json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
     begin = trace.get("baseTimeNanoseconds", 0) / 1e3  # microseconds, from which `ts` counts
     events = [event for event in trace["traceEvents"] if event.get("ph") == "X"]
-    kernels = [event for event in events if event.get("cat") in ("kernel", "gpu_memcpy")]
+    kernels = [event for event in events if event.get("cat") == "kernel"]  # copies are neither
     if kernels:
         communication = [event for event in kernels if "nccl" in event["name"].lower()]
         computing = [event for event in kernels if "nccl" not in event["name"].lower()]
@@ -129,13 +133,28 @@ def rows_of_traces(traces, steps=STEPS) -> list[list[str]]:
     return rows
 
 
+def align_clocks(traces) -> list[Trace]:
+    """Return the traces on the clock of the first one, as machines have separate clocks.
+
+    All ranks leave an all-reduce at nearly the same time: the median difference of the ends is
+    taken as that of the clocks.
+    """
+    ends = [[end for _, end in trace.communication] for trace in traces]
+    aligned = []
+    for trace, own in zip(traces, ends):
+        ahead = median([a - b for a, b in zip(own, ends[0])] or [0.0])
+        aligned.append(Trace(*([(a - ahead, b - ahead) for a, b in spans] for spans in trace)))
+    return aligned
+
+
 def rows_of_arrivals(traces) -> list[list[str]]:
     """Return a row per collective: who came first and last, how far apart, and each one's time.
 
-    Collectives are matched by their order, which is the same on all ranks.
+    Collectives are matched by their order, which is the same on all ranks of one group.
     """
     rows = []
-    for number, calls in enumerate(zip(*(trace.communication for trace in traces)), 1):
+    spans = (trace.communication for trace in align_clocks(traces))
+    for number, calls in enumerate(zip(*spans), 1):
         starts = [start for start, _ in calls]
         first, last = (starts.index(pick(starts)) for pick in (min, max))
         skew = 1e3 * (starts[last] - starts[first])

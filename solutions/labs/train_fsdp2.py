@@ -144,7 +144,11 @@ class Training:
         torch.manual_seed(dist.get_rank())  # from here on each rank draws its own numbers, if any
 
     def step(self) -> torch.Tensor:
-        """Take a step with the next batch; return this rank's mean loss, without a graph."""
+        """Take a step with the next batch; return this rank's mean loss, without a graph.
+
+        After an exception in a micro-batch, resume from the checkpoint in new processes: FSDP2 has
+        kept earlier ones' gradients, which zero_grad does not find.
+        """
         batch = draw_batch(self.text, self.options.batch, self.number)
         inputs, targets = share_of_rank(batch)
         loss, count = 0, self.options.micro_batches

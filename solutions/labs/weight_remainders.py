@@ -75,6 +75,8 @@ class WithMasters:
     @torch.no_grad()
     def step(self):
         for k, (weight, kept) in enumerate(zip(self.weights, self.kept)):
+            if weight.grad is None:
+                continue
             master = self.masters[k]
             master.data, master.grad = self.unpack(weight, kept), weight.grad.float()
             self.optimizers[k].step()
