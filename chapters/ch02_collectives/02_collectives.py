@@ -326,8 +326,8 @@ for is_written in (False, True):
 # tensor, of the same shape and dtype on all ranks. `compute` is a function without arguments, which
 # leaves `x` alone and raises no error. (If it may raise one, wait in a `finally:`.) Begin to add up
 # `x` over the group, call `compute()` once while the sum is under way, and wait for the sum.
-# Afterwards `x` holds the sum, and the function returns what `compute()` has returned. One
-# all-reduce of `x` is enough.
+# Afterwards `x` holds the sum, and the function returns what `compute()` has returned. Make
+# one all-reduce of `x`, and no other call.
 #
 # For example, `x` is [1] on rank 0 and [2] on rank 1, and `compute()` returns 7 on both. Then both
 # ranks return 7, and their `x` is [3].

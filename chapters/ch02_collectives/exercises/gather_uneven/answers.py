@@ -22,6 +22,54 @@ def gather_uneven(shard, lengths, group=None):
     dist.all_gather(parts, mine, group=group)
     return torch.cat([part[:length] for part, length in zip(parts, lengths)])
 
+# %% right · no call on one rank
+def gather_uneven(shard, lengths, group=None):
+    most, n = max(lengths), len(lengths)
+    if n == 1:
+        return shard.clone()
+    everything = shard.new_empty(most * n)
+    padded = torch.cat([shard, shard.new_zeros(most - len(shard))])
+    all_gather_flat(everything, padded, group=group)
+    return torch.cat([row[:k] for row, k in zip(everything.view(n, most), lengths)])
+
+# %% wrong · it was rounded on its way
+# -     padded, everything = shard.new_zeros(most), shard.new_empty(n * most)
+# +     padded, everything = torch.zeros(most), torch.empty(n * most)
+# -     return torch.cat([row[:length] for row, length in zip(rows, lengths)])
+# +     return torch.cat([row[:length] for row, length in zip(rows, lengths)]).to(shard)
+
+# %% wrong · which has few whole ones
+# -     padded, everything = shard.new_zeros(most), shard.new_empty(n * most)
+# +     padded, everything = torch.zeros(most).double(), torch.empty(n * most).double()
+# -     return torch.cat([row[:length] for row, length in zip(rows, lengths)])
+# +     return torch.cat([row[:length] for row, length in zip(rows, lengths)]).to(shard)
+
+# %% wrong · this is the caller's tensor
+# -     n, most = dist.get_world_size(group), max(lengths)
+# +     n, most = dist.get_world_size(group), max(lengths)
+# +     if n == 1:
+# +         return shard
+
+# %% wrong · send padding only
+# -     n, most = dist.get_world_size(group), max(lengths)
+# +     n, most = dist.get_world_size(group), max(lengths)
+# +     if len(shard) == 0:
+# +         return shard.clone()
+
+# %% wrong · that ends at -0 is empty
+# - row[:length] for row, length in zip(rows, lengths)])
+# + row[: length - most] for row, length in zip(rows, lengths)])
+
+# %% wrong · max(lengths) needs no call
+# -     n, most = dist.get_world_size(group), max(lengths)
+# +     n, most = dist.get_world_size(group), torch.tensor(len(shard))
+# +     dist.all_reduce(most, dist.ReduceOp.MAX, group)
+# +     most = int(most)
+
+# %% wrong · have changed places
+# -     rows = everything.view(n, most)
+# +     rows = everything.view(most, n).T
+
 # %% wrong · the padding is still in it
 # -     rows = everything.view(n, most)
 # -     return torch.cat([row[:length] for row, length in zip(rows, lengths)])
@@ -93,3 +141,7 @@ def gather_uneven(shard, lengths, group=None):
     parts = [shard.new_empty(length) for length in lengths]
     dist.all_gather(parts, shard, group=group)
     return torch.cat(parts)
+
+# %% wrong · pad to max(lengths)
+# -     n, most = dist.get_world_size(group), max(lengths)
+# +     n, most = dist.get_world_size(group), max(lengths) + 1

@@ -11,14 +11,34 @@ LARGE = (50_000, 70_000, 20_000)
 
 
 def shard_of(place, case) -> torch.Tensor:
-    """Return whole numbers from -2 to 4, with a zero among them."""
+    """Return numbers that need their dtype: tenths, whole ones above 2**53, NaN in float32."""
     lengths, dtype = case.args
-    return numbers(place, (lengths[place],), dtype, salt=3) - 3
+    shard = numbers(place, (lengths[place],), dtype, salt=3) - 3
+    if dtype == torch.int64:
+        return shard + 2**60
+    shard = shard * 0.1
+    if dtype == torch.float32:
+        shard[:1] = torch.nan
+    return shard
 
 
 def gather(answer, group, case):
     shard, lengths = shard_of(dist.get_rank(group), case), list(case.args[0])
     with measure_answer(), all_waited():
         whole = answer(shard, lengths, group)
-    is_changed = lengths != list(case.args[0])
-    return {"whole": whole, "shard": shard, "is_changed": is_changed}
+    is_tensor = isinstance(whole, torch.Tensor)
+    return {
+        "whole": without_nan(whole) if is_tensor else whole,
+        "shard": without_nan(shard),
+        "is_changed": lengths != list(case.args[0]),
+        "is_shared": is_tensor and (whole is shard or is_memory_of(whole, shard)),
+    }
+
+
+def without_nan(x) -> torch.Tensor:
+    """Return x with -7 in place of NaN, which equals nothing."""
+    return x.nan_to_num(nan=-7.0)
+
+
+def is_memory_of(x, y) -> bool:
+    return x.numel() > 0 and x.data_ptr() == y.data_ptr()

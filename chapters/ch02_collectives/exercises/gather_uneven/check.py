@@ -3,9 +3,11 @@
 import torch
 
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
+from pedagogy_lib.basics.errors import HangError
 
 from .cases import LARGE, gather
 from .truth import (
+    EMPTY_MISSING,
     WHY_MORE,
     mistakes,
     mistakes_of_shard,
@@ -30,9 +32,11 @@ EXERCISE = RankExercise(
     ],
     work=gather,
     facts=[
+        never("is_changed", "the list `lengths` has changed", "it belongs to the caller"),
         Equals("whole", whole, mistakes, "what it returns"),
         Equals("shard", own, mistakes_of_shard, "the shard"),
-        never("is_changed", "the list `lengths` has changed", "it belongs to the caller"),
+        never("is_shared", "what it returns has the memory of the shard",
+              "this is the caller's tensor: return a new one"),
         Sends(most_bytes, "padded shards are", WHY_MORE),
         one_call,
     ],
@@ -48,6 +52,8 @@ EXERCISE = RankExercise(
         "start (": "narrow and slices go beyond the end: in what was gathered, each part is as "
         "long as the longest shard",
     },
+    explain=lambda case, error: EMPTY_MISSING
+    if isinstance(error, HangError) and 0 in case.args[0] else "",
     on_hang="each rank has to send as many numbers as the others: pad a shard to the longest "
     "length, not to another one",
     hints=(

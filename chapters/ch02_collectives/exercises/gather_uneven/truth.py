@@ -4,11 +4,13 @@ import torch
 
 from coursekit.kit import complains
 
-from .cases import LARGE, shard_of
+from .cases import LARGE, shard_of, without_nan
+
+EMPTY_MISSING = "the rank without numbers makes no call, and the others wait: send padding only"
 
 
 def shards(trial):
-    return [shard_of(place, trial.case) for place in range(trial.n)]
+    return [without_nan(shard_of(place, trial.case)) for place in range(trial.n)]
 
 
 def whole(trial, place):
@@ -16,7 +18,7 @@ def whole(trial, place):
 
 
 def own(trial, place):
-    return shard_of(place, trial.case)
+    return shards(trial)[place]
 
 
 def padded(trial):
@@ -26,8 +28,19 @@ def padded(trial):
 
 def mistakes(trial, place):
     lengths, rows = trial.case.args[0], padded(trial)
-    everything, mine = torch.cat(rows), own(trial, place)
+    everything, mine, most = torch.cat(rows), own(trial, place), max(lengths)
     return {
+        "the padded length is lengths[0], and another shard may be longer: take max(lengths)":
+            torch.cat([row[: min(k, lengths[0])] for row, k in zip(rows, lengths)]),
+        "a slice that ends at -0 is empty, and that of the longest shard does: count from the "
+        "front, row[:length]": torch.cat([row[: k - most] for row, k in zip(rows, lengths)]),
+        "the padding is in front of the shard: put it behind the numbers":
+            torch.cat([row.roll(most - k)[:k] for row, k in zip(rows, lengths)]),
+        "rows and columns have changed places: what was gathered is one row per rank": torch.cat(
+            [row[:k] for row, k in zip(everything.view(most, trial.n).T, lengths)]
+        ),
+        "the numbers were in a float64 on their way, which has few whole ones above 2**53: keep "
+        "the dtype of the shard": whole(trial, place).double().to(mine.dtype),
         "the padding is still in it: of each rank's part, only the first lengths[k] numbers "
         "count": everything,
         "this reads what was gathered as if there were no padding between the shards: every part "
@@ -52,6 +65,8 @@ ONE_IS_ENOUGH = (
     "nor pickles need travel"
 )
 
+MAX_KNOWN = "`lengths` is known on all ranks: max(lengths) needs no call"
+
 AS_A_SUM = (
     "an all-reduce of the whole tensor, with zeros in place of the other shards, sends twice as "
     "much as an all-gather"
@@ -62,12 +77,20 @@ AS_A_SUM = (
 def one_call(trial):
     for place, calls in enumerate(trial.calls):
         names = [call.name for call in calls]
-        if names != ["all_gather"]:
+        is_clear = trial.n == 1 or not max(trial.case.args[0])  # nothing has to travel
+        most = (trial.n - 1) * max(trial.case.args[0]) * own(trial, place).itemsize
+        if sum(call.sent_bytes for call in calls) > most and names == ["all_gather"]:
+            told = f"{trial.name_of_rank(place)}: the numbers are right, but it sends more"
+            yield told, "pad to max(lengths), and keep the dtype"
+        if names != ["all_gather"] and not (is_clear and not names):
             made = ", ".join(f"dist.{name}" for name in dict.fromkeys(names))
             what = f"the numbers are right, but it calls {made}"
             what += f", {len(names)} times" * (len(names) > 1)
-            is_sum = "all_reduce" in names
-            yield f"{trial.name_of_rank(place)}: {what}", AS_A_SUM if is_sum else ONE_IS_ENOUGH
+            why = AS_A_SUM if "all_reduce" in names else ONE_IS_ENOUGH
+            yield (
+                f"{trial.name_of_rank(place)}: {what}",
+                MAX_KNOWN if {*names} > {"all_gather"} else why,
+            )
 
 
 def most_bytes(trial, place):

@@ -94,3 +94,28 @@ def sum_in_flight(tensors, group=None):
 # %% wrong · this is one sum
 # - return sums
 # + return sums[-1] if sums else sums
+
+# %% right · futures
+def sum_in_flight(tensors, group=None):
+    sums = [x.clone() for x in tensors]
+    works = [dist.all_reduce(x, group=group, async_op=True) for x in sums]
+    torch.futures.wait_all([work.get_future() for work in works])
+    return sums
+
+# %% wrong · nobody has waited for the request of all_reduce
+# -     for work in works:
+# -         work.wait()
+# +     futures = [work.get_future() for work in works]
+
+# %% wrong · return a list
+# -     return sums
+# +     return tuple(sums)
+
+# %% wrong · nobody has waited for the request of all_reduce
+# -     sums = [x.clone() for x in tensors]
+# +     import copy
+# +     sums = copy.deepcopy(tensors)
+
+# %% wrong · keep its place in the list
+# -     sums = [x.clone() for x in tensors]
+# +     sums = [x.clone() for x in tensors if x.numel()]

@@ -16,6 +16,8 @@ EXERCISE = RankExercise(
         RankCase(World(3), ([(2,), (1, 3), (4,)], torch.float64), ", tensors of other shapes"),
         RankCase(World(2), ([(5,)], torch.int64), ", one tensor"),
         RankCase(World(2), ([], torch.float64), ", an empty list"),
+        RankCase(World(2), ([(3,), (3,)], torch.float64, True), ", one tensor twice in the list"),
+        RankCase(World(2), ([(2,), (0,), (3,)], torch.float64), ", one tensor without numbers"),
         RankCase(GROUP, ([(2,), (2,)], torch.float64), ", 2 tensors"),
         RankCase(World(2), (LARGE, torch.float64), ", 2 large tensors"),
     ],

@@ -1,6 +1,7 @@
 """The right results, and the results of known mistakes."""
 
 from coursekit.kit import complains
+from pedagogy_lib.basics.units import format_count
 
 from .cases import LARGE, tensors_of
 
@@ -26,6 +27,10 @@ def mistakes(trial, place):
         "these are the rank's own tensors: nothing has been added to them": own,
         "these are the means, and the sums are asked": [x / trial.n for x in right],
         "this is one sum: return a list with one sum for each tensor": right[-1] if right else None,
+        "the shapes are lost: each sum has the shape of its tensor": [x.flatten() for x in right],
+        "a tensor without numbers has a sum without numbers: keep its place in the list": [
+            x for x in right if x.numel()
+        ],
         "nothing was returned: return the list of the sums": None,
         "the sums are in the opposite order": right[::-1],
     }
@@ -42,13 +47,15 @@ def mistakes_of_given(trial, place):
 def all_in_flight(trial):
     """Complain if sums were not under way at the same time."""
     number = len(trial.case.args[0])
+    needed = sum(0 not in shape for shape in trial.case.args[0])
     for place, of in enumerate(trial):
         calls = len(trial.calls[place])
-        if calls != number:
-            yield f"{trial.name_of_rank(place)} makes {calls} calls for {number} tensors", (
+        if calls not in (number, needed):
+            told = format_count(calls, "call")
+            yield f"{trial.name_of_rank(place)} makes {told} for {number} tensors", (
                 "each tensor is added up by its own all-reduce, and once"
             )  # fmt: skip
-        if of.most < number:
+        if of.most < needed:
             what = f"at most {of.most} of {number} sums are under way at the same time"
             yield f"{trial.name_of_rank(place)}: the sums are right, but {what}", ONE_BY_ONE
 

@@ -86,3 +86,42 @@ def sum_meanwhile(x, compute, group=None):
 # -     return result
 # +     x.data = x.clone()
 # +     return result
+
+# %% right · a future
+def sum_meanwhile(x, compute, group=None):
+    future = dist.all_reduce(x, group=group, async_op=True).get_future()
+    result = compute()
+    future.wait()
+    return result
+
+# %% wrong · nobody has waited for the request of all_reduce
+# -     work.wait()
+# +     work.get_future()
+
+# %% wrong · and no other call
+def sum_meanwhile(x, compute, group=None):
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size(group))]
+    work = dist.all_gather(parts, x, group=group, async_op=True)
+    result = compute()
+    work.wait()
+    x.copy_(sum(parts))
+    return result
+
+# %% wrong · in another dtype than it has
+def sum_meanwhile(x, compute, group=None):
+    total = x.float()
+    work = dist.all_reduce(total, group=group, async_op=True)
+    result = compute()
+    work.wait()
+    x.copy_(total)
+    return result
+
+# %% wrong · nothing was returned
+# -     return result
+# +     return result or None
+
+# %% wrong · it waits for the sum before it calls compute()
+# -     result = compute()
+# +     if dist.get_rank(group) > 0:
+# +         work.wait()
+# +     result = compute()

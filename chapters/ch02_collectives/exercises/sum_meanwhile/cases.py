@@ -1,8 +1,8 @@
 """The cases, and the code that runs next to the answer.
 
-Whether the sum is under way while `compute` runs is observed with files, not timed. In a case of
-one answer, the other ranks come only when rank 0 computes, and rank 0 computes until they have the
-sum: an answer that waits before it computes, or that begins afterwards, makes one of them give up.
+Whether the sum is under way while `compute` runs is observed with files, not timed. In a case that
+watches one rank, the others come only when it computes, and it computes until they have the sum: an
+answer that waits before it computes, or that begins afterwards, makes one of them give up.
 """
 
 import time
@@ -24,8 +24,9 @@ def tensor_of(place, case) -> torch.Tensor:
     return numbers(place, shape, dtype)
 
 
-def result_of(place) -> dict:
-    return {"of place": place, "list": [place, place + 1]}
+def result_of(place, case):
+    whole = case.args[1] == torch.int64
+    return 0 if whole else {"of place": place, "list": [place, place + 1]}
 
 
 def comes(path) -> bool:
@@ -37,24 +38,24 @@ def comes(path) -> bool:
 
 
 def add_up(answer, group, case):
-    """Run the answer on all ranks, or on the first one while the others call dist.all_reduce."""
-    is_watched, place = case.args[2], dist.get_rank(group)
+    """Run the answer on all ranks, or on the watched one while the others call dist.all_reduce."""
+    watched, place = case.args[2], dist.get_rank(group)
     x, folder, called = tensor_of(place, case), make_shared_folder(), []
     computing, is_summed, found = folder / "computing", folder / "summed", {}
     at = x.data_ptr()
 
     def compute():
         called.append(place)
-        if is_watched:
+        if watched is not None:
             computing.touch()
             found["has_begun"] = comes(is_summed)
-        return result_of(place)
+        return result_of(place, case)
 
-    if is_watched and place:
+    if watched not in (None, place):
         found["computes_first"] = comes(computing)
         dist.all_reduce(x, group=group)
         is_summed.touch()
-        return found | {"x": x, "result": result_of(place), "times": 1, "moved": False}
+        return found | {"x": x, "result": result_of(place, case), "times": 1, "moved": False}
     with measure_answer(), all_waited():
         result = answer(x, compute, group)
     return found | {"x": x, "result": result, "times": len(called), "moved": x.data_ptr() != at}

@@ -10,6 +10,7 @@ from .truth import (
     mistakes_of_result,
     mistakes_of_sum,
     most_bytes,
+    one_all_reduce,
     result,
     total,
 )
@@ -17,17 +18,18 @@ from .truth import (
 EXERCISE = RankExercise(
     "sum_meanwhile",
     cases=[
-        RankCase(World(2), ((4,), torch.float64, False), ", x of 4 numbers"),
-        RankCase(World(2), ((4,), torch.float64, True), ", rank 1 comes when rank 0 computes"),
-        RankCase(World(3), ((2, 3), torch.int64, False), ", x of 2 × 3 whole numbers"),
-        RankCase(World(3), ((), torch.float64, True), ", ranks 1 and 2 come when rank 0 computes"),
-        RankCase(World(1), ((5,), torch.float64, False), ", alone"),
-        RankCase(GROUP, ((4,), torch.float64, False), ", x of 4 numbers"),
-        RankCase(World(2), ((LARGE,), torch.float64, False), f", x of {LARGE:,} numbers"),
+        RankCase(World(2), ((4,), torch.float64, None), ", x of 4 numbers"),
+        RankCase(World(2), ((4,), torch.float64, 0), ", rank 1 comes when rank 0 computes"),
+        RankCase(World(3), ((2, 3), torch.int64, None), ", x of 2 × 3 whole numbers"),
+        RankCase(World(3), ((), torch.float64, 2), ", ranks 0 and 1 come when rank 2 computes"),
+        RankCase(World(1), ((5,), torch.float64, None), ", alone"),
+        RankCase(GROUP, ((4,), torch.float64, None), ", x of 4 numbers"),
+        RankCase(World(2), ((LARGE,), torch.float64, None), f", x of {LARGE:,} numbers"),
     ],
     work=add_up,
     timeout=10.0,  # ranks wait for each other in files, and give up earlier
     facts=[
+        one_all_reduce,
         is_under_way,
         Holds("times", lambda times: times == 1, "compute() has been called {} times",
               "compute() may take minutes: call it once, and keep what it returns"),
@@ -38,7 +40,7 @@ EXERCISE = RankExercise(
         Sends(most_bytes, "one all-reduce of x is", {"": "one all-reduce of x is enough"}),
     ],
     right=lambda trial: "the sum is under way while the rank computes"
-    if trial.case.args[2] else "x holds the sum, and the result is that of compute()",
+    if trial.case.args[2] is not None else "x holds the sum, and the result is that of compute()",
     errors={
         "'NoneType' object has no attribute 'wait'": "without async_op=True a collective waits, "
         "and returns None: there is no Work to wait for",

@@ -28,7 +28,7 @@ def mistakes_of_sum(trial, place):
 
 
 def result(trial, place):
-    return result_of(place)
+    return result_of(place, trial.case)
 
 
 def mistakes_of_result(trial, place):
@@ -37,20 +37,43 @@ def mistakes_of_result(trial, place):
         "this is x: the sum stays in x, and what compute() has returned is to be returned": total(
             trial, place
         ),
+        "x is returned, too: what compute() has returned is enough": (
+            total(trial, place),
+            result(trial, place),
+        ),
     }
 
 
 @complains
 def is_under_way(trial):
-    """Complain if rank 0 did not compute while the sum was under way."""
-    for of in trial.found[1:] if trial.case.args[2] else ():
-        if not of.computes_first:
-            first = trial.name_of_rank(0)
+    """Complain if the watched rank did not compute while the sum was under way."""
+    watched = trial.case.args[2]
+    if watched is None:
+        return
+    first = trial.name_of_rank(watched)
+    for place, of in enumerate(trial.found):
+        if place != watched and not of.computes_first:
             yield f"{first} does not call compute() while the other ranks have yet to come", (
                 WAITS_FIRST
             )  # fmt: skip
-    if trial.case.args[2] and not getattr(trial[0], "has_begun", True):
-        yield f"the other ranks get no sum as long as {trial.name_of_rank(0)} computes", BEGINS_LATE
+    if not getattr(trial[watched], "has_begun", True):
+        yield f"the other ranks get no sum as long as {first} computes", BEGINS_LATE
+
+
+@complains
+def one_all_reduce(trial):
+    """Complain about another call or dtype, for which the other ranks would wait in vain."""
+    for place, calls in enumerate(trial.calls):
+        name, others = trial.name_of_rank(place), [c.name for c in calls if c.name != "all_reduce"]
+        if others:
+            why = "make one all-reduce of x, and no other call"
+            yield f"{name} makes a call of {others[0]}", why
+        x = tensor_of(place, trial.case)
+        if len(calls) == 1 and calls[0].tensor_bytes != x.nbytes:
+            yield (
+                f"{name} sums {calls[0].tensor_bytes} bytes, and x has {x.nbytes}",
+                ("x is summed in another dtype than it has: sum x itself, or a clone of it"),
+            )
 
 
 def most_bytes(trial, place):

@@ -85,3 +85,44 @@ def exposed_seconds(communication, computing):
         talks = any(s <= a and b <= e for s, e in communication)
         total += (b - a) * (talks and not any(s <= a and b <= e for s, e in computing))
     return total
+
+# %% wrong · float32 has 7 digits
+def exposed_seconds(communication, computing):
+    spans = torch.tensor([*communication, *computing]).reshape(-1, 2)
+    edges = spans.flatten().unique()
+    middles = (edges[1:] + edges[:-1]) / 2
+    inside = (spans[:, :1] < middles) & (middles < spans[:, 1:])
+    k = len(communication)
+    return (edges.diff() * (inside[:k].any(0) & ~inside[k:].any(0))).sum().item()
+
+# %% wrong · without a grid
+def exposed_seconds(communication, computing):
+    def busy(spans):
+        return {t for a, b in spans for t in range(round(1e3 * a), round(1e3 * b))}
+
+    return len(busy(communication) - busy(computing)) / 1e3
+
+# %% wrong · What is different here?
+def exposed_seconds(communication, computing):
+    talks, computes = set(communication), set(computing)
+    return covered_seconds(talks | computes) - covered_seconds(computes - talks)
+
+# %% wrong · ends the longer one too early
+def exposed_seconds(communication, computing):
+    def covered(spans):
+        merged = []
+        for start, end in sorted(spans):
+            if merged and start <= merged[-1][1]:
+                merged[-1][1] = end
+            else:
+                merged.append([start, end])
+        return sum(end - start for start, end in merged)
+
+    return covered(communication + computing) - covered(computing)
+
+# %% wrong · from the first start to the last end
+def exposed_seconds(communication, computing):
+    if not communication:
+        return 0.0
+    span = min(communication)[0], max(end for _, end in communication)
+    return covered_seconds([span, *computing]) - covered_seconds(computing)

@@ -4,6 +4,8 @@ from coursekit.kit import Formula
 
 from .truth import MISTAKES, exposed
 
+NOW = 1.79e9  # in seconds since 1970, as traces count
+
 EXAMPLE = ([(0.0, 4.0), (3.0, 6.0)], [(1.0, 2.0), (5.0, 9.0)])
 
 CASES = {
@@ -20,6 +22,10 @@ CASES = {
     "computing that covers two messages": ([(0.0, 2.0), (3.0, 5.0)], [(1.0, 4.0)]),
     "equal spans": ([(1.0, 2.0), (1.0, 2.0)], [(4.0, 5.0), (4.0, 5.0)]),
     "long after the trace began": ([(900.0, 904.0)], [(901.0, 902.0)]),
+    "before the trace began": ([(-3.0, -1.0)], [(-2.0, 0.0)]),
+    "one message is covered exactly": ([(0.0, 1.0), (2.0, 3.0)], [(0.0, 1.0)]),
+    "spans of microseconds": ([(0.0, 1.5025e-4)], [(2e-5, 7e-5)]),
+    "seconds since 1970": ([(NOW + 1, NOW + 4)], [(NOW + 2, NOW + 3)]),
 }
 
 EXERCISE = Formula(

@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import torch
+
 
 def exposed(communication, computing):
     """Ask of each piece between two neighbouring edges whether it is exposed."""
@@ -58,7 +60,75 @@ def ends_too_early(spans) -> list:
     return merged
 
 
+def length_in_order(spans):
+    """Return what each span adds after the latest end before it, without sorting them."""
+    total, reached = 0.0, float("-inf")
+    for start, end in spans:
+        total += max(0.0, end - max(start, reached))
+        reached = max(reached, end)
+    return total
+
+
+def cut_at_ends(communication, computing):
+    pieces = []
+    for start, end in communication:
+        for a, b in sorted(computing):
+            if a <= start < b:
+                start = min(b, end)
+            elif a < end <= b:
+                end = a
+        pieces.append((start, end))
+    return length(union(pieces))
+
+
+def converts(change):
+    """Return exposed() of spans whose starts and ends are changed first."""
+    return lambda *lists: exposed(*([tuple(map(change, span)) for span in x] for x in lists))
+
+
+def in_float32(seconds):
+    return torch.tensor(seconds).item()
+
+
 MISTAKES = [
+    (
+        "float32 has 7 digits: at a trace's 1.8e9 seconds its steps are 128 s",
+        converts(in_float32),
+    ),
+    (
+        "a span may last microseconds: take its start and end as they are, without a grid",
+        converts(lambda seconds: round(seconds, 3)),
+    ),
+    (
+        "what lies before 0 is lost: the first moment is the first start, which may be negative",
+        converts(lambda seconds: max(0.0, seconds)),
+    ),
+    (
+        "communication is taken to last from the first start to the last end: it may pause",
+        lambda communication, computing: exposed(
+            [(min(communication)[0], max(end for _, end in communication))]
+            if communication
+            else [],
+            computing,
+        ),
+    ),
+    (
+        "only the ends of messages are cut off: computing in the middle of one cuts it in two",
+        cut_at_ends,
+    ),
+    (
+        "the lists are in no order: sort the spans before they are merged",
+        lambda communication, computing: (
+            length_in_order([*communication, *computing]) - length_in_order(computing)
+        ),
+    ),
+    (
+        "a short span within a longer one ends the longer one too early: merged spans end at the "
+        "later of the two ends",
+        lambda communication, computing: (
+            length(ends_too_early([*communication, *computing])) - length(ends_too_early(computing))
+        ),
+    ),
     (
         "this is all the communication. What computing covers at the same time is not exposed",
         lambda communication, computing: length(union(communication)),

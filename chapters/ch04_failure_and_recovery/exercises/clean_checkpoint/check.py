@@ -10,6 +10,8 @@ CASES = {
     "saved more often than checked": ([0, 5, 10, 15, 20, 25, 30, 35, 40], 20, 40),
     "saved with the last good check": ([0, 10, 20, 30], 10, 30),
     "not in order": ([60, 20, 40, 0], 15, 75),
+    "the nearest is newer": ([55, 0, 30], 50, 100),
+    "gaps that differ": ([5, 40, 47], 11, 55),
     "the first check after 0": ([0, 10, 20], 30, 30),
     "the last three are kept": ([70, 80, 90], 25, 100),
     "checked in each step": ([0, 8, 16], 1, 17),

@@ -2,8 +2,8 @@
 
 
 def choose(saved, is_allowed, pick=max):
-    allowed = [step for step in saved if is_allowed(step)]
-    return pick(allowed) if allowed else None
+    """Return the pick of the allowed steps; without any, the first one that was saved."""
+    return pick([step for step in saved if is_allowed(step)] or [min(saved)])
 
 
 def truth(saved, every, found):
@@ -12,6 +12,11 @@ def truth(saved, every, found):
         if step <= found - every and (newest is None or step > newest):
             newest = step
     return newest
+
+
+def by_gap(saved, every, found):
+    first, second, *_ = sorted(saved)
+    return (found - every) // (second - first) * (second - first)
 
 
 MISTAKES = [
@@ -26,6 +31,20 @@ MISTAKES = [
      lambda saved, every, found: choose(saved, lambda step: step <= found - every / 2)),
     ("a checkpoint from the very step of the last good check is clean: that check has passed.",
      lambda saved, every, found: choose(saved, lambda step: step < found - every)),
+    ("this is the nearest one to the good check, and it was saved after it: the fault may be in "
+     "it.",
+     lambda saved, every, found: min(saved, key=lambda step: abs(step - found + every))),
+    ("this is the first checkpoint after the good check, and the fault may be in it.",
+     lambda saved, every, found: choose(saved, lambda step: step >= found - every, min)),
+    ("checkpoints need not be evenly spaced: look at each step in `saved`, and not at gaps.",
+     by_gap),
+    ("this is an index in the sorted list. Asked is a step.",
+     lambda saved, every, found: sorted(saved).index(truth(saved, every, found))),
+    ("a checkpoint need not have been checked itself: those before a good check are clean.",
+     lambda saved, every, found: choose(saved, lambda step: step <= found - every
+                                        and step % every == 0)),
+    ("the second newest may still be newer than the last good check, or older than it has to be.",
+     lambda saved, every, found: sorted(saved)[-2]),
     ("this is the oldest clean checkpoint; the newest one loses fewer steps.",
      lambda saved, every, found: choose(saved, lambda step: step <= found - every, min)),
     ("this is the step of the last good check. Asked is a checkpoint: one of `saved`.",

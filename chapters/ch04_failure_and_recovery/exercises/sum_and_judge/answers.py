@@ -45,7 +45,7 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # -     is_sane = norm <= limit and norm < float("inf")
 # +     is_sane = not norm > limit
 
-# %% wrong · compared with the mean
+# %% wrong · take the median
 # -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
 # +     limit = times * sum(norms) / len(norms) if len(norms) >= AT_LEAST else float("inf")
 
@@ -77,6 +77,67 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # -     if is_sane:
 # -         norms.append(norm)
 # +     norms.append(norm)
+
+# %% wrong · already judged
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * median(norms) if len(norms) > AT_LEAST else float("inf")
+
+# %% wrong · take the median
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * max(norms) if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · takes the upper of the two
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * sorted(norms)[len(norms) // 2] if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · the middle of a sorted copy
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * norms[len(norms) // 2] if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · the median of all earlier norms
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * median(norms[-AT_LEAST:]) if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · the median of all earlier norms
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     limit = times * median([*norms, norm]) if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · norms itself was sorted
+# -     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+# +     norms.sort()
+# +     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+
+# %% wrong · the numbers of the sum are finite
+# -     is_sane = norm <= limit and norm < float("inf")
+# +     is_sane = norm <= limit and flat.isfinite().all().item()
+
+# %% wrong · a list of floats
+# -         norms.append(norm)
+# +         norms.append(torch.tensor(norm))
+
+# %% wrong · asked is True or False
+# -     return is_sane
+# +     return torch.tensor(is_sane)
+
+# %% wrong · the norm is rounded
+# -     norm = flat.norm().item()
+# +     norm = flat.float().norm().item()
+
+# %% wrong · this is not the norm of the sum
+# -     norm = flat.norm().item()
+# +     norm = flat.abs().max().item()
+
+# %% wrong · not written into flat
+def sum_and_judge(flat, norms, times=4.0, group=None):
+    total = flat.clone()
+    dist.all_reduce(total, group=group)
+    norm = total.norm().item()
+    limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
+    is_sane = norm <= limit and norm < float("inf")
+    if is_sane:
+        flat.copy_(total)
+        norms.append(norm)
+    return is_sane
 
 # %% wrong · norms has not grown
 # -     if is_sane:

@@ -1,6 +1,7 @@
 """The cases, and the code that runs next to the answer."""
 
 import math
+from numbers import Real
 
 import torch
 import torch.distributed as dist
@@ -16,9 +17,19 @@ BORN_LATE = [5.0] * 9
 
 HIGH = [40000.0] * 12
 
-ONE_SPIKE = [5.0] * 9 + [4000.0]
+TEN = [5.0] * 10
 
-TWO_LEVELS = [1.0, 3.0] * 5
+ONE_SPIKE = [5.0] * 11 + [4000.0]
+
+TWO_LEVELS = [1.0, 3.0] * 6
+
+HIGH_AT_HALF_TIME = [1.0] * 5 + [9.0] * 2 + [1.0] * 5
+
+HIGH_LATER = [1.0] * 30 + [9.0] * 29
+
+NORM_OVERFLOWS = (
+    "the numbers of the sum are finite, and their norm is not: a step is sane if the norm is finite"
+)
 
 REPLACED = {"nan": -1.0, "posinf": -2.0, "neginf": -3.0}
 
@@ -34,6 +45,8 @@ KINDS = {  # for each rank (the last one for all further ranks), the first numbe
     "limit": ([3.0, 0.0], [0.0, 4.0], [0.0, 0.0]),
     "six": ([6.0, 0.0], [0.0, 0.0]),
     "half": ([60000.0, 32000.0], [0.0, 25600.0], [0.0, 0.0]),
+    "ten": ([6.0, 0.0], [0.0, 8.0]),
+    "large numbers": ([1e30, 0.0], [0.0, 0.0]),
 }
 
 
@@ -53,8 +66,14 @@ def judge(answer, group, case):
     requests.need_waited()
     if value is None:
         raise Rejection("it returned None", NO_RETURN)
-    if not all(isinstance(norm, int | float | torch.Tensor) for norm in known):
+    if isinstance(value, torch.Tensor):
+        raise Rejection(f"it returned {value!r:.40}", "asked is True or False: .item() makes one")
+    if not all(isinstance(norm, Real) for norm in known):
         raise Rejection(f"norms ends with {known[-1]!r:.40}", "norms is a list of floats")
+    if kind == "large numbers":  # whose norm overflows or not, as it is computed
+        if known and not math.isfinite(known[-1]):
+            raise Rejection(f"norms ends with {known[-1]}", NORM_OVERFLOWS)
+        return {"flat": flat}
     return {
         "flat": flat.nan_to_num(**REPLACED),
         "sane": bool(value),

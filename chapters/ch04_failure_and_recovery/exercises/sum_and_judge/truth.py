@@ -26,17 +26,31 @@ NAN_PASSES = (
 )
 
 MEAN = (
-    "the norm is compared with the mean of the earlier ones. One spike among them makes the mean "
-    "so large that the next spike passes: take the median"
+    "one spike among the norms has moved the limit, and the next one passes: take the median, "
+    "which a single norm does not move, and not the mean, the largest or the last"
 )
 
 TOO_EARLY = (
     "with fewer than AT_LEAST norms there is nothing to compare with yet: a finite norm is enough"
 )
 
+TOO_LATE = "with exactly AT_LEAST norms a step is already judged"
+
 LOWER = (
     "of an even number of values, torch.median takes the lower of the two in the middle. The "
     "median is their mean, as `median` of the module statistics gives it"
+)
+
+UPPER = (
+    "of an even number of values, this takes the upper of the two in the middle. The median is "
+    "their mean, as `median` of the module statistics gives it"
+)
+
+NOT_SORTED = "norms is in the order of the steps: the median is in the middle of a sorted copy"
+
+OTHER_MEDIAN = (
+    "the limit is `times` the median of all earlier norms: not that of the last ones alone, or "
+    "with this step's own norm, and no geometric mean"
 )
 
 STRICT = "a norm of exactly `times` the median is still sane"
@@ -61,6 +75,16 @@ SPIKE_KEPT = (
 )
 
 NOT_KEPT = "norms has not grown: append the norm of a sane step, or nothing is ever usual"
+
+NOT_WRITTEN = "the sum is not written into flat in a step that is not sane"
+
+SORTED = "norms itself was sorted: it has the order of the steps, so sort a copy"
+
+IN_FRONT = "the norm was put in front: append it"
+
+NO_NORM = "this is not the norm of the sum, the root of the sum of its squares: flat.norm()"
+
+ROUNDED = "the norm is rounded: compute it in flat's dtype, and append it as it is"
 
 OWN_KEPT = (
     "this rank's own gradient was judged, and its norm appended. Ranks then have different norms, "
@@ -94,6 +118,14 @@ def lower(values) -> float:
     return sorted(values)[(len(values) - 1) // 2]
 
 
+def upper(values) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def middle_unsorted(values) -> float:
+    return (values[(len(values) - 1) // 2] + values[len(values) // 2]) / 2
+
+
 def mean(values) -> float:
     return sum(values) / len(values)
 
@@ -119,7 +151,9 @@ def summed(trial, place):
 
 def mistakes_of_sum(trial, place):
     return {
-        IN_PLACE: own(trial, place).nan_to_num(**REPLACED),
+        (IN_PLACE if is_sane(trial, place) else NOT_WRITTEN): own(trial, place).nan_to_num(
+            **REPLACED
+        ),
         MEAN_OF_FLATS: (total(trial) / trial.n).nan_to_num(**REPLACED),
         "flat is all zeros: the gradients of a step that is not sane stay as they are": 0
         * summed(trial, place),
@@ -140,13 +174,18 @@ def mistakes_of_judgement(trial, place):
         HALF: False if norm > torch.finfo(trial.case.args[3]).max else is_sane(trial, place),
         NO_FINITE: rule(norm, norms, times) if judged else True,
         NAN_PASSES: True if math.isnan(norm) else is_sane(trial, place),
+        TOO_LATE: rule(norm, norms, times, at_least=AT_LEAST + 1),
+        OTHER_MEDIAN: rule(norm, norms[-AT_LEAST:], times),
         MEAN: rule(norm, norms, times, mean),
         LOWER: rule(norm, norms, times, lower),
+        UPPER: rule(norm, norms, times, upper),
+        NOT_SORTED: rule(norm, norms, times, middle_unsorted),
         STRICT: is_sane(trial, place) and not (judged and norm == limit),
         TOO_EARLY: rule(norm, norms, times, at_least=1),
         FOUR: rule(norm, norms, 4.0),
         OWN: rule(mine, norms, times),
         OF_MEAN: rule(norm / trial.n, norms, times),
+        NO_NORM: rule(norm**2, norms, times),
         "it is true in each step, and this one is not sane": True,
         "it is false, although this step is sane": False,
     }
@@ -161,11 +200,29 @@ def mistakes_of_norms(trial, place):
     _, norms, _, _ = trial.case.args
     norm, mine = norm_of(total(trial)), norm_of(own(trial, place))
     sane = is_sane(trial, place)
+    new, numbers = [norm] * sane, total(trial)
+    others = (numbers.abs().max(), numbers.norm(1), numbers.sum(), of_norms(trial))
+    other = next((x for x in map(float, others) if x in trial[place].norms), norm)
     return {
         (NOT_KEPT if sane else SPIKE_KEPT): [*norms] if sane else [*norms, norm],
         OWN_KEPT: [*norms, mine] if sane else [*norms],
         OF_MEAN: [*norms, norm / trial.n],
+        SORTED: [*sorted(norms), *new],
+        IN_FRONT: [*new, *norms],
+        NO_NORM: [*norms, other],
     }
+
+
+def of_norms(trial) -> float:
+    return math.hypot(*(norm_of(own(trial, place)) for place in range(trial.n)))
+
+
+def is_norm_rounded(trial) -> str:
+    """Return the diagnosis if the last norm of each rank is nearly right, else ""."""
+    wanted = norms_after(trial, 0)
+    found = trial.collect_values("norms")
+    near = (len(of) == len(wanted) and abs(of[-1] - wanted[-1]) < 0.05 for of in found)
+    return ROUNDED if all(near) else ""
 
 
 def find_more_calls(trial):

@@ -43,6 +43,38 @@ def update_if_finite(flat, update, group=None):
 # -     is_finite = flat.isfinite().all().item()
 # +     is_finite = not flat.isnan().any().item()
 
+# %% wrong · all places of the sum have to be finite
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat[0].isfinite().item()
+
+# %% wrong · all places of the sum have to be finite
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat.isfinite().any().item()
+
+# %% wrong · infinite is not finite
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat.max().isfinite().item()
+
+# %% wrong · each number of this sum is finite
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat.norm().isfinite().item()
+
+# %% wrong · each number of this sum is finite
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = (flat.abs() < 1e6).all().item()
+
+# %% wrong · asked is True or False
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat.isfinite().all()
+
+# %% wrong · it is to be taken
+# -     is_finite = flat.isfinite().all().item()
+# +     is_finite = flat.float().isfinite().all().item()
+
+# %% wrong · with async_op=True a collective returns at once
+# -     dist.all_reduce(flat, group=group)
+# +     dist.all_reduce(flat, group=group, async_op=True)
+
 # %% wrong · a second collective in each step
 # -     dist.all_reduce(flat, group=group)
 # -     is_finite = flat.isfinite().all().item()

@@ -1,5 +1,7 @@
 """A guard against NaN that decides alike on all ranks."""
 
+import torch
+
 from coursekit.kit import GROUP, RankCase, RankExercise, World, complains
 
 from .cases import take_steps
@@ -8,8 +10,9 @@ from .truth import ONLY_SOME, faults, find_more_calls
 FINDS_A_BUG = True
 
 
-def make_case(world, *steps) -> RankCase:
-    return RankCase(world, (steps,), f", {', '.join(steps)}")
+def make_case(world, *steps, dtype=torch.float32) -> RankCase:
+    what = f", {', '.join(steps)}" + ", in float64" * (dtype == torch.float64)
+    return RankCase(world, (steps, dtype), what)
 
 
 EXERCISE = RankExercise(
@@ -20,12 +23,16 @@ EXERCISE = RankExercise(
         make_case(World(2), "overflow", "calm"),
         make_case(World(2), "NaN on all", "calm"),
         make_case(World(3), "both infinities", "calm"),
+        make_case(World(3), "NaN in the last place", "minus infinity on rank 1", "calm"),
+        make_case(World(2), "large numbers", "calm"),
+        make_case(World(2), "overflow", "calm", dtype=torch.float64),
         make_case(GROUP, "NaN on rank 1", "calm"),
     ],
     work=take_steps,
     found=lambda case: ("weights", "taken", "updates"),
     facts=[complains(faults), complains(find_more_calls)],
     right="the same steps are taken on all ranks",
+    errors={"FloatingPointError": "such a step is left out: return False, and raise nothing"},
     on_hang=ONLY_SOME,
     hints=(
         "Write down, for each rank, what `is_finite` is in the step with the NaN, and what `flat` "

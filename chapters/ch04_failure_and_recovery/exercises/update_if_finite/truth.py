@@ -23,6 +23,8 @@ REPAIRED = (
     "that is not the gradient of this batch. Leave out the step, on all ranks"
 )
 
+NOT_ALL = "a NaN in one place passes: all places of the sum have to be finite"
+
 PASSES = "the step is taken on all ranks, although the sum is not finite: infinite is not finite"
 
 NO_SUM = (
@@ -33,6 +35,11 @@ NO_SUM = (
 MEAN = "update gets the sum over the ranks; this is the mean"
 
 ALWAYS = "all sums are finite in this step: it is to be taken, by all ranks"
+
+EACH_IS_FINITE = (
+    "each number of this sum is finite, although it is large. Their norm, or what they add up to, "
+    "overflows: look at each of them"
+)
 
 TWICE = "update is called once in a step that is taken"
 
@@ -50,11 +57,11 @@ ONLY_SOME = (
 
 
 def total_of(trial, step):
-    return sum(flat_of(step, rank) for rank in range(trial.n))
+    return sum(flat_of(step, rank, trial.case.args[1]) for rank in range(trial.n))
 
 
 def faults(trial):
-    steps = trial.case.args[0]
+    steps, dtype = trial.case.args
     totals = [total_of(trial, step) for step in steps]
     taken = [bool(total.isfinite().all()) for total in totals]
     for place in range(trial.n):
@@ -68,12 +75,13 @@ def faults(trial):
                 yield f"{told}: {what}", why(trial, step, updates)
             if said != taken[k]:
                 yield f"{told}: {said} was returned", SAYS
-    wanted = sum((total for total, is_taken in zip(totals, taken) if is_taken), torch.zeros(3))
+    wanted = sum(
+        (total for total, is_taken in zip(totals, taken) if is_taken), torch.zeros(3, dtype=dtype)
+    )
     for place in range(trial.n):
         got = trial[place].weights
         if got != wanted.tolist():
-            mine = (flat_of(step, place) for step, is_taken in zip(steps, taken) if is_taken)
-            own = sum(mine, torch.zeros(3))
+            own = sum(flat_of(s, place, dtype) for s, is_taken in zip(steps, taken) if is_taken)
             mistake = first_true({
                 NO_SUM: got == own.tolist(), MEAN: got == (wanted / trial.n).tolist(),
             })  # fmt: skip
@@ -82,13 +90,15 @@ def faults(trial):
 
 
 def why(trial, step, updates) -> str:
-    own = [bool(flat_of(step, rank).isfinite().all()) for rank in range(trial.n)]
+    dtype = trial.case.args[1]
+    own = [bool(flat_of(step, rank, dtype).isfinite().all()) for rank in range(trial.n)]
     if not updates:
-        return ALWAYS
+        return EACH_IS_FINITE if step == "large numbers" else ALWAYS
     everywhere = all(of.updates[trial.case.args[0].index(step)] for of in trial.found)
     clean = all(map(math.isfinite, trial[0].weights))
     return first_true({
-        REPAIRED: everywhere and clean, OVERFLOW: all(own), PASSES: everywhere,
+        REPAIRED: everywhere and clean, OVERFLOW: all(own),
+        NOT_ALL: everywhere and bool(total_of(trial, step).isnan().any()), PASSES: everywhere,
         OWN: not all(own),
     })  # fmt: skip
 

@@ -66,6 +66,67 @@ def rotate(x, places, base=10_000.0):
 # -     wide = torch.promote_types(x.dtype, torch.float32)
 # +     wide = x.dtype
 
+# %% wrong · are rounded to the dtype of x
+# -     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+# +     cos, sin = angles.cos().float(), angles.sin().float()
+
+# %% wrong · bfloat16 has no 999
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     angles = (places.to(x).unsqueeze(-1) * speeds.to(x)).repeat(1, 2)
+
+# %% wrong · bfloat16 has no 999
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     angles = (places.to(x).unsqueeze(-1) * speeds).repeat(1, 2)
+
+# %% wrong · return a new tensor
+# -     first, second = x.chunk(2, -1)
+# +     if not places.any():
+# +         return x
+# +     first, second = x.chunk(2, -1)
+
+# %% wrong · x may be transposed
+# -     first, second = x.chunk(2, -1)
+# +     x.view(-1, *x.shape[-2:])
+# +     first, second = x.chunk(2, -1)
+
+# %% wrong · any number of leading dimensions
+# -     first, second = x.chunk(2, -1)
+# +     samples, heads, length, size = x.shape
+# +     first, second = x.chunk(2, -1)
+
+# %% wrong · base is not used
+def rotate(x, places, base=10_000.0, tables={}):
+    half, key = x.shape[-1] // 2, (x.shape[-1], *places.tolist())
+    if key not in tables:
+        speeds = base ** (-torch.arange(half, dtype=torch.float64) / half)
+        tables[key] = torch.outer(places.double(), speeds)
+    cos, sin = tables[key].cos().to(x), tables[key].sin().to(x)
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+
+# %% wrong · In float32
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2).float()
+
+# %% wrong · in one layout and written in the other
+# -     first, second = x.chunk(2, -1)
+# +     x = torch.cat([x[..., ::2], x[..., 1::2]], -1)
+# +     first, second = x.chunk(2, -1)
+
+# %% wrong · should stay as it is
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     angles = ((places.to(speeds) + 1).unsqueeze(-1) * speeds).repeat(1, 2)
+
+# %% wrong · along the last dimension but one
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     angles = (places.to(speeds)[:, None, None] * speeds).repeat(1, 1, 2)
+
+# %% wrong · have the same angle
+# -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
+# -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
+# +     speeds = base ** (-torch.arange(2 * half, dtype=torch.float64) / half)
+# +     angles = places.to(speeds).unsqueeze(-1) * speeds
+
 # %% wrong · operations that autograd follows
 # -     wide = torch.promote_types(x.dtype, torch.float32)
 # +     x = x.detach()

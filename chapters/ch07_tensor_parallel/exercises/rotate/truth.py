@@ -4,10 +4,22 @@ import cmath
 
 import torch
 
+FAR = (
+    "far places are rotated by other angles. In float32, 100,000 times a speed is off by some "
+    "thousandths: compute the angles in float64, places and speeds, and round cosines and sines"
+)
+
+ROUND_TABLES = "cosines and sines are rounded to the dtype of x: .to(x.dtype)"
+
+ROUNDED_ANGLES = (
+    "the places or speeds are rounded to the dtype of x, and bfloat16 has no 999: compute angles "
+    "in float64, and round only their cosines and sines"
+)
+
 
 def truth(x, places, base=10_000.0):
     """Return x rotated number by number: a pair is a complex number, times one of length 1."""
-    half, y = x.shape[-1] // 2, x.clone()
+    half, y = x.shape[-1] // 2, x.new_empty(x.shape)
     for row, turned in zip(x.reshape(-1, *x.shape[-2:]), y.view(-1, *x.shape[-2:])):
         for at, place in enumerate(places.tolist()):
             for i in range(half):
@@ -43,12 +55,24 @@ def rotate_with(speeds=None, places_from=None, pair=None, tables=None):
     return rotate
 
 
+def as_neighbours(halves):
+    """Return the numbers of two halves in turn."""
+    return torch.stack(halves.chunk(2, -1), -1).flatten(-2)
+
+
+def from_neighbours(x):
+    return torch.cat([x[..., ::2], x[..., 1::2]], -1)
+
+
 def rotate_neighbours(x, places, base=10_000.0):
-    half = x.shape[-1] // 2
-    angles = places.double().unsqueeze(-1) * base ** (-torch.arange(half).double() / half)
-    a, b = x[..., ::2], x[..., 1::2]
-    turned = a * angles.cos() - b * angles.sin(), b * angles.cos() + a * angles.sin()
-    return torch.stack(turned, -1).flatten(-2)
+    return as_neighbours(rotate_with()(from_neighbours(x), places, base))
+
+
+def rotate_unpaired(x, places, base=10_000.0):
+    size = x.shape[-1]
+    angles = places.double().unsqueeze(-1) * base ** (-2 * torch.arange(size).double() / size)
+    a, b = x.chunk(2, -1)
+    return x * angles.cos() + torch.cat([-b, a], -1) * angles.sin()
 
 
 def powers(exponents):
@@ -64,6 +88,18 @@ MISTAKES = [
      rotate_with(places_from=lambda places, x: places[0] + torch.arange(x.shape[-2]))),
     ("these pairs are neighbours, numbers 2i and 2i + 1. Asked are the pairs of the transformers "
      "package: number i of the first half, and number i of the second half", rotate_neighbours),
+    ("the pairs are read in one layout and written in the other: number i of the first half, and "
+     "number i of the second half, are a pair before and after",
+     lambda *call: as_neighbours(rotate_with()(*call))),
+    ("the pairs are read in one layout and written in the other: number i of the first half, and "
+     "number i of the second half, are a pair before and after",
+     lambda x, *call: rotate_with()(from_neighbours(x), *call)),
+    ("place 0 is rotated, and should stay as it is: places are counted from 0",
+     rotate_with(places_from=lambda places, x: places + 1)),
+    ("places lie along the last dimension but one, and heads before them: the angles are "
+     "(places, size / 2)", rotate_with(places_from=lambda places, x: places.unsqueeze(-1))),
+    ("both numbers of a pair have the same angle: the speeds of the first half are those of the "
+     "second half, too", rotate_unpaired),
     ("the pairs are rotated the other way round, by minus the angle: (a, b) becomes "
      "(a cos - b sin, b cos + a sin)",
      rotate_with(pair=lambda a, b, cos, sin: (a * cos + b * sin, b * cos - a * sin))),
@@ -89,7 +125,4 @@ MISTAKES = [
      rotate_with(speeds=powers(lambda i, half: 0 * i))),
     ("base is not used: 10,000 is only its default",
      rotate_with(speeds=lambda half, base: 1e4 ** (-torch.arange(half).double() / half))),
-    ("far places are rotated by other angles. In float32, 100,000 times a speed is off by some "
-     "thousandths: compute the angles in float64, places and speeds, and round cosines and sines",
-     rotate_with(speeds=lambda half, base: base ** (-torch.arange(half).float() / half))),
 ]  # fmt: skip
