@@ -58,17 +58,13 @@ def rotate(x, places, base=10_000.0):
 # -     speeds = base ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
 # +     speeds = 10_000.0 ** (-torch.arange(half, dtype=torch.float64, device=x.device) / half)
 
-# %% wrong · is rounded to the dtype of x
+# %% wrong · are rounded to the dtype of x
 # -     return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
 # +     return x * cos + torch.cat([-second, first], -1) * sin
 
 # %% wrong · round the result alone
 # -     wide = torch.promote_types(x.dtype, torch.float32)
 # +     wide = x.dtype
-
-# %% wrong · are rounded to the dtype of x
-# -     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-# +     cos, sin = angles.cos().float(), angles.sin().float()
 
 # %% wrong · bfloat16 has no 999
 # -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)
@@ -79,20 +75,20 @@ def rotate(x, places, base=10_000.0):
 # +     angles = (places.to(x).unsqueeze(-1) * speeds).repeat(1, 2)
 
 # %% wrong · return a new tensor
-# -     first, second = x.chunk(2, -1)
+# -     first, second = x.to(wide).chunk(2, -1)
 # +     if not places.any():
 # +         return x
-# +     first, second = x.chunk(2, -1)
+# +     first, second = x.to(wide).chunk(2, -1)
 
 # %% wrong · x may be transposed
-# -     first, second = x.chunk(2, -1)
+# -     first, second = x.to(wide).chunk(2, -1)
 # +     x.view(-1, *x.shape[-2:])
-# +     first, second = x.chunk(2, -1)
+# +     first, second = x.to(wide).chunk(2, -1)
 
 # %% wrong · any number of leading dimensions
-# -     first, second = x.chunk(2, -1)
+# -     first, second = x.to(wide).chunk(2, -1)
 # +     samples, heads, length, size = x.shape
-# +     first, second = x.chunk(2, -1)
+# +     first, second = x.to(wide).chunk(2, -1)
 
 # %% wrong · base is not used
 def rotate(x, places, base=10_000.0, tables={}):
@@ -109,9 +105,9 @@ def rotate(x, places, base=10_000.0, tables={}):
 # +     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2).float()
 
 # %% wrong · in one layout and written in the other
-# -     first, second = x.chunk(2, -1)
+# -     first, second = x.to(wide).chunk(2, -1)
 # +     x = torch.cat([x[..., ::2], x[..., 1::2]], -1)
-# +     first, second = x.chunk(2, -1)
+# +     first, second = x.to(wide).chunk(2, -1)
 
 # %% wrong · should stay as it is
 # -     angles = (places.to(speeds).unsqueeze(-1) * speeds).repeat(1, 2)  # (places, size)

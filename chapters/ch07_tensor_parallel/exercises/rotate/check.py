@@ -84,8 +84,8 @@ def goes_back(answer):
 
 
 def also(answer):
-    yield from rounds_once(answer)
     yield from goes_back(answer)
+    yield from rounds_once(answer)
 
 
 EXERCISE = Formula(
