@@ -102,15 +102,25 @@ def measure_gathers(rows=1_024, length=256) -> dict[str, float]:
 def sum_in_bfloat16(x, group=None) -> Tensor:
     """Sum row k of all ranks' x on rank k: bfloat16 on the wire, sums in float32.
 
+    A rank's own row does not travel, so it is added as it is.
+
     Shapes  x: (ranks, length) -> (length,)
     """
-    return exchange_bytes(x.bfloat16(), group).float().sum(0)
+    return add_own_row(exchange_bytes(x.bfloat16(), group).float(), x, group)
 
 
 def sum_blocks(x, group=None) -> Tensor:
     """Do the same with MXFP8 on the wire: every number is rounded once, before it travels."""
     mxfp8 = MXFP8()
-    return mxfp8.dequantize(*(exchange_bytes(part, group) for part in mxfp8.quantize(x))).sum(0)
+    arrived = mxfp8.dequantize(*(exchange_bytes(part, group) for part in mxfp8.quantize(x)))
+    return add_own_row(arrived, x, group)
+
+
+def add_own_row(arrived, x, group=None) -> Tensor:
+    """Sum what has arrived, with this rank's own row as it was before it was rounded."""
+    rank = dist.get_rank(group)
+    arrived[rank] = x[rank]
+    return arrived.sum(0)
 
 
 def sum_in_ring(x, group=None) -> Tensor:
@@ -141,29 +151,61 @@ WAYS_TO_SUM = {
 }
 
 
-def gradient_of_rank(text) -> Tensor:
-    """Return the gradient of a transformer on this rank's share of a batch: (ranks, length)."""
+def train_weights(text, steps, rate=3e-3) -> list[Tensor]:
+    """Train a transformer on one rank; return its weights."""
+    torch.manual_seed(0)
+    model = Transformer(WIDTH, LAYERS)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    for step in range(steps):
+        inputs, targets = draw_batch(text, 4 * SAMPLES, 1 + step)
+        optimizer.zero_grad()
+        mean_loss(model(inputs), targets).backward()
+        optimizer.step()
+    return [p.detach() for p in model.parameters()]
+
+
+def gradient_of_rank(text, weights=None) -> Tensor:
+    """Return the gradient of a transformer on this rank's share of a batch: (ranks, length).
+
+    weights  those of `train_weights`; without, the model is a new one
+    """
     torch.manual_seed(0)
     model, n = Transformer(WIDTH, LAYERS), dist.get_world_size()
+    for p, weight in zip(model.parameters(), weights or []):
+        p.data.copy_(weight)
     inputs, targets = share_of_rank(draw_batch(text, SAMPLES * n, 0))
     mean_loss(model(inputs), targets).backward()
     flat = torch.cat([p.grad.flatten() for p in model.parameters()])
     return torch.nn.functional.pad(flat, (0, -len(flat) % n)).view(n, -1)
 
 
-def measure_sums(text) -> dict[str, float]:
-    """Sum gradients in each way; return how far each sum is from one in float64, as shares."""
+def measure_sums(text, weights) -> dict[str, dict[str, float]]:
+    """Sum gradients in each way; return {gradients: {way: its distance from float64, a share}}.
+
+    The gradients are those of a model with these weights, those of a new model, and noise, of which
+    each rank draws its own. Sums of the first are measured.
+    """
     from pedagogy_lib import measure
 
-    x = gradient_of_rank(text)
-    exact, found = exchange_bytes(x).double().sum(0), {}
+    trained, new = gradient_of_rank(text, weights), gradient_of_rank(text)
+    chance = torch.Generator().manual_seed(dist.get_rank())
+    noise = torch.randn(trained.shape, generator=chance, device="cpu").to(trained.device)
+    found = {kind: {} for kind in ("noise", "a new model", "a trained model")}
     for name, add in WAYS_TO_SUM.items():
         with measure(name):
-            got = add(x)
-        squares = torch.stack([(got - exact).square().sum(), exact.square().sum()])
-        dist.all_reduce(squares)
-        found[name] = (squares[0] / squares[1]).sqrt().item()
+            got = add(trained)
+        found["a trained model"][name] = distance(got, trained)
+        for kind, x in (("noise", noise), ("a new model", new)):
+            found[kind][name] = distance(add(x), x)
     return found
+
+
+def distance(got, x) -> float:
+    """Return how far the ranks' sums are from sums in float64, as a share of their length."""
+    exact = exchange_bytes(x).double().sum(0)
+    squares = torch.stack([(got - exact).square().sum(), exact.square().sum()])
+    dist.all_reduce(squares)
+    return (squares[0] / squares[1]).sqrt().item()
 
 
 def count_up(ones, numbers=E4M3) -> float:
@@ -184,9 +226,12 @@ def main():
     if misses_something(__file__):
         return
     text = standard_library(50_000)
-    for work, args in ((measure_gathers, ()), (measure_sums, (text,))):
-        run = launch(work, *args, world_size=4, device="cpu")
-        for name, off in run.values[0].items():
+    gathered = launch(measure_gathers, world_size=4, device="cpu")
+    weights = launch(train_weights, text, 50, world_size=1, device="cpu").values[0]
+    summed = launch(measure_sums, text, weights, world_size=4, device="cpu")
+    for run, shares in ((gathered, gathered.values[0]),
+                        (summed, summed.values[0]["a trained model"])):  # fmt: skip
+        for name, off in shares.items():
             print(f"{name}: off by {off:.2%}, {run[name].sent_bytes[0]:,} bytes sent")
 
 

@@ -66,7 +66,7 @@ os.environ["TMPDIR"] = str(folder)  # for what workers leave behind when they ar
 # |---|---|---|
 # | SLURM, time limit | SIGTERM to each task of each step | `KillWait`, 30 s unless set |
 # | SLURM, `--signal=B:USR1@120` | SIGUSR1 to the batch script alone | 120 s, or up to 60 s more |
-# | SLURM, preemption | SIGCONT and SIGTERM | `GraceTime` |
+# | SLURM, preemption by cancelling or requeuing | SIGCONT and SIGTERM | `GraceTime`, 0 unless set |
 # | Kubernetes | SIGTERM to the main process | 30 s, unless the pod's grace period is set |
 # | Amazon EC2, spot | no signal: a text that one has to ask for | 120 s |
 #
@@ -102,10 +102,15 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 # torchrun 2.13 passes on the signals that it handles: SIGTERM, SIGINT, SIGHUP and SIGQUIT, unless
 # `--signals-to-handle` names others. It then waits for the ranks for `--shutdown-timeout` seconds,
 # which is 1 here and 30 unless it is set, and sends SIGKILL to those that are left.
-#
+
+# %% [markdown]
 # SIGUSR1 ends a process that does not handle it. The agent therefore dies, while its ranks hear
-# nothing and go on without an agent: on a cluster they would hold their GPUs until the job is
-# killed. That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
+# nothing. On a bare machine, as here, they go on without it. On a cluster they are killed with
+# nothing saved: when a step's tasks have ended, SLURM's step manager [kills what is
+# left](https://github.com/SchedMD/slurm/blob/master/src/slurmd/slurmstepd/mgr.c), and in a container
+# whose first process is the agent [the kernel
+# does](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html). (This is documented, and was not
+# tried.) That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
 # [04d](04d_restart.ipynb) catches SIGUSR1 in the script and sends SIGTERM to the agents.
 
 # %% [markdown]
@@ -141,11 +146,11 @@ except (HangError, RankError) as error:
 # Write `reduce_with_notice(flat, told, group=None)` in
 # [labs/told_to_stop.py](../labs/told_to_stop.py). All ranks of the group call it in each step.
 #
-# * `flat` is a tensor in one dimension with this rank's gradients. It has the same length and dtype
-#   on all ranks. Overwrite it with the sum over all ranks.
+# * `flat` has this rank's gradients, in one dimension, and the same length and dtype on all ranks.
+#   Overwrite it with the sum over all ranks.
 # * `told` says whether this rank has been told to stop. Return `True` on *all* ranks if it is true
 #   on *any* of them, otherwise `False` on all.
-# * Make one all-reduce, and let it carry one element more than `flat` has.
+# * Make one all-reduce, and let it carry one element more than `flat` has, in the dtype of `flat`.
 #
 # For example, let `flat` be [1, 2] on rank 0, which has not been told, and [3, 4] on rank 1, which
 # has. Both ranks end with [4, 6] in `flat`, and both return `True`.
@@ -195,15 +200,17 @@ Table(["the gradients", "a step's all-reduces take", "compared with the gradient
           "quicker", "slower")) if name != "alone" else ""] for name, of in times.items()])
 
 # %% [markdown]
-# A second all-reduce adds its own latency, however small it is (chapter
-# [02](02_collectives.ipynb)). One more element adds no message. What it adds here is mostly the
-# copy that `torch.cat` makes, so for a large model keep a place for it in the buffer. There are
-# cheaper ways still: ask only in every 10th step, which delays the answer by up to 10 steps, or
-# write "stop after step 120" into a store that all ranks read, with a step so far ahead that no
-# rank has begun it.
-#
+# A second all-reduce has its own latency, however small it is (chapter [02](02_collectives.ipynb)).
+# One more element adds no message, but four small operations: the lab makes a tensor for it, joins
+# both, copies the sum back and reads the last element. For a large model, two of these copy all
+# gradients, so keep a place for it in the buffer. There are cheaper ways still: ask only in every
+# 10th step, which delays the answer by up to 10 steps, or write "stop after step 120" into a store
+# that all ranks read, with a step so far ahead that no rank has begun it.
+
+# %% [markdown]
 # With DDP, which makes the gradients' all-reduces itself, the all-reduce of one number is the
-# simple way.
+# simple way. During an evaluation, a compilation or a save no step asks: count the longest of them
+# in the grace, or ask there, too.
 
 # %% [markdown]
 # ## 3 · Before the kill
@@ -303,16 +310,19 @@ drawn_guess.compare(3 + 2 * 2, drawn)
 # %% [markdown]
 # ### Exercise {{train_until_told}} · Debug a loader that skips samples
 #
-# `train_until_told` trains on the samples of `order` from `position` on, until it has used them all
-# or `told()` is true after a batch. It calls `train(batch)` for each batch, and returns the
-# position at which the next life goes on: how many samples of `order` have been trained on.
-#
+# `train_until_told` trains on the samples of `order` from any `position` on. It calls
+# `train(batch)` for each batch, a tensor with a row per sample: 4 rows, or fewer in the last batch.
+# After each batch it asks `told()`, once, and stops when that is true or all samples have been
+# used. It returns the position at which the next life goes on: how many samples of `order` have
+# been trained on.
+
+# %% [markdown]
 # For example, with 10 samples, position 0 and a notice after the second batch, it trains on samples
 # 0 to 7 of `order` and returns 8. Called again with position 8, it trains on the last two and
 # returns 10.
 #
-# Two workers read ahead, and they are to stay. The second cell shows the symptom: two lives have
-# trained, and some samples never come. Find the bug.
+# Two workers read ahead, two batches each, and they are to stay. The second cell shows the symptom:
+# two lives have trained, and some samples never come. Find the bug.
 
 # %%
 def train_until_told(dataset, order, position, train, told):
@@ -359,7 +369,7 @@ check("{{train_until_told}}", train_until_told)
 #
 # Write `samples_from(position, length, batch, rank, n, seed=0)` in
 # [labs/resumable_data.py](../labs/resumable_data.py), a generator that never ends. For each step it
-# yields a list with this rank's samples, as pairs (epoch, sample).
+# yields a new list with this rank's samples, as pairs (epoch, sample) of two `int`s.
 #
 # * `order_of(epoch, length, seed)`, in the lab, is the order in which an epoch reads the samples 0
 #   to `length` - 1.
@@ -454,7 +464,8 @@ for reads, run in zip(kinds, started):
 # `RuntimeError`: "DataLoader worker is killed by signal: Terminated". The handler for SIGTERM was
 # right, and the last checkpoint is lost all the same. It has [happened under SLURM,
 # too](https://github.com/KempnerInstitute/KempnerForge/issues/177). Let workers ignore SIGTERM, and
-# end them by closing the loader.
+# end them by closing the loader after the save. Closing sends SIGTERM as well, which they ignore,
+# so that it waits for the samples that they are reading: if one takes long, count it in the grace.
 
 # %% [markdown]
 # ## 5 · Goodput
@@ -502,9 +513,10 @@ accounts.plot_goodput(jobs, title=f"{steps} steps, in lives of {life} steps")
 #
 # $$\text{goodput} = \frac{u\,t}{s + m\,t + v\,c + q}$$
 #
-# With a save after every $k$ steps, $v = \lfloor m / k \rfloor$ saves are made before the notice.
-# With a notice there is one more, and all steps count, $u = m$. Without one, only those up to the
-# last save do: $u = v\,k$, which is 0 if $k > m$. The table has both for the times that were
+# With a save after every $k$ steps, $v = \lfloor m / k \rfloor$ saves are made in a life that
+# begins at a multiple of $k$. Without a notice, only the steps up to the last save count:
+# $u = v\,k$, which is 0 if $k > m$. With a notice there is one save more, all steps count, $u = m$,
+# and $v$ is only about right, as lives begin anywhere. The table has both for the times that were
 # measured.
 
 # %% tags=["nbval-ignore-output"]

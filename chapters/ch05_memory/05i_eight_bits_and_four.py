@@ -7,11 +7,11 @@
 # count the bytes of weights and gradients that ranks exchange in 8 bits.
 
 # %% [markdown]
-# ![Error of a sum of gradients over the number of ranks. A ring that rounds each partial sum to 8
-# bits gets worse with more ranks. An exchange in 8 bits that is summed in float32 gets better, as
-# does one in bfloat16](../assets/covers/05i_eight_bits_and_four.png)
+# ![Error of a sum of a trained model's gradients over the number of ranks. A ring that rounds each
+# partial sum to 8 bits gets worse with more ranks. An exchange in 8 bits that is summed in float32
+# does not, nor does one in bfloat16](../assets/covers/05i_eight_bits_and_four.png)
 #
-# *Measured in section 4: the gradients of 2 to 16 real ranks, summed in three ways.*
+# *Measured in section 4: gradients of 2 to 16 real ranks, summed in three ways.*
 #
 # **After this part you can** say what FP8, MXFP8 and NVFP4 are, cast a tensor with a scale per
 # block, name the products that stay in 16 bits, and send weights and gradients in 8 bits.
@@ -105,7 +105,7 @@ for name in ("E4M3", "E5M2"):
 # | | numbers | share a scale | the scale is | bits per number |
 # |---|---|---|---|---|
 # | FP8, per tensor | E4M3 or E5M2 | a tensor | float32 | 8 |
-# | FP8, per row | E4M3 | a row | float32 | 8 and a little |
+# | FP8, per row | E4M3 | a row | float32, or a power of two | 8 and a little |
 # | MXFP8 | E4M3 | 32 neighbours | E8M0: a power of two | 8.25 |
 # | MXFP4 | E2M1 | 32 neighbours | E8M0: a power of two | 4.25 |
 # | NVFP4 | E2M1 | 16 neighbours | E4M3, times a float32 per tensor | 4.5 |
@@ -155,7 +155,7 @@ plot_against(outliers, {name: [100 * narrow.median_error(narrow.FORMATS[name], o
 # it. Its elements may be anything.
 #
 # `dequantize(elements, scales)` returns each element times the scale of its block, in float32. It
-# may use nothing but these two tensors. For example, with blocks of 2:
+# may use nothing but these two tensors and `self.block`. For example, with blocks of 2:
 #
 # | | block 0 | block 1 | block 2 |
 # |---|---|---|---|
@@ -182,8 +182,8 @@ Table(["numbers", "output", "gradient of the input", "gradient of the weight"],
       note="off by this share of the product's length")
 
 # %% [markdown]
-# Gradients are small, because the loss is a mean over thousands of tokens. Without a scale they all
-# become 0 in E4M3, and many of them in E5M2. With any scale, 8 bits were off by a few per cent
+# Gradients are small, because the loss is a mean over all tokens of a batch. Without a scale they
+# all become 0 in E4M3, and many of them in E5M2. With any scale, 8 bits were off by a few per cent
 # here. Numbers of 4 bits have hardly any range, so with them blocks matter most.
 
 # %% [markdown]
@@ -191,8 +191,8 @@ Table(["numbers", "output", "gradient of the input", "gradient of the weight"],
 #
 # Not everything is rounded to 8 bits. Recipes take the linear layers of the blocks, where most of
 # the FLOPs are. Embeddings, the last layer, norms, softmax and the products inside attention stay
-# in 16 or 32 bits, and so do master weights, gradients of weights and Adam's means. Model states
-# therefore do not shrink.
+# in 16 or 32 bits. In our training, so do master weights, gradients of weights and Adam's means:
+# model states do not shrink here. (Other recipes narrow some of them, see **On GPUs**.)
 #
 # Most CPUs have no such instructions, so our products are **emulated**: both inputs are cast to the
 # format and back, and then multiplied in float32. Real ones round the same inputs. Where PyTorch
@@ -208,9 +208,19 @@ for share in ("tensor", "row", 32):
 # with scales per tensor or row on a CPU (`torch.nn.functional.scaled_mm`), and the results agree.
 # It refuses blocks of 32, for which it needs a GPU.
 #
+# A scale belongs to numbers that are *summed*. The forward sums over the features of a token, and
+# the gradient of the weight over tokens, so an input is cast twice, by rows and by columns, and so
+# are weights and gradients. The columns of the input may be cast in the forward already. Then
+# autograd keeps these in place of the input, in so many bytes per number:
+
+# %%
+for name in ("float32", "bfloat16", "E4M3, per tensor", "MXFP8 (E4M3)"):
+    print(f"{name:17} {training.count_saved(name):.3f}")
+
+# %% [markdown]
 # Now train a small transformer in eight ways, with the same data and seeds. The baseline is
 # bfloat16, emulated likewise. All ways tune their learning rate by the same rule: starting from
-# 0.008, the best rate is doubled and halved until both neighbours are worse. Then three other seeds
+# 0.008, the best rate is doubled and halved until both neighbours are worse. Then five other seeds
 # are trained with it.
 
 # %%
@@ -220,12 +230,14 @@ trained = launch(training.compare_trainings, ways, text, steps, world_size=2,
                  timeout=300.0).values[0]
 
 # %% tags=["nbval-ignore-output"]
-Table(["products in", "best rate", "loss at the end, minus that of bfloat16", "in words"],
-      training.loss_rows(trained))
+Table(["products in", "best rate", "loss at the end, minus bfloat16's, of each seed",
+       "their mean", "in words"], training.loss_rows(trained))
 
 # %% [markdown]
-# The first row has the losses themselves, in brackets. A loss is called higher if it is higher with
-# each seed by more than a hundredth, since seeds differ by about so much.
+# The first row has the losses themselves, in brackets. Losses of two seeds differ far more than
+# those of two ways with one seed, so look at these gaps, and at their mean with its standard error.
+# A loss is called higher if the mean is more than five standard errors above 0. With five seeds,
+# chance alone does that, or the opposite, in about one of 20 such tables.
 #
 # Where the table sees no difference, that holds for this tiny model and so few steps, and it proves
 # nothing about large ones. Without scales, gradients became 0 in section 2, and a layer that gets
@@ -266,16 +278,20 @@ share.compare(theory=100 * (1 + 1 / 32) / 2, measured=100 * sent["MXFP8"] / sent
 
 # %% [markdown]
 # Blocks lie inside rows, and each rank has whole rows. The scale of a block therefore travels with
-# it, and ranks need not agree on anything. With one scale per tensor they do.
+# it, and for the forward ranks need not agree on anything. The backward needs the same weight with
+# blocks along *columns*. A rank can cast these, too, if it has a multiple of 32 rows; otherwise a
+# block lies on two ranks, which have to agree on its scale. With one scale per tensor all ranks
+# have to.
 
 # %% [markdown]
 # ### Exercise {{gather_weights}} · Debug an FP8 all-gather
 #
 # `gather_weights(shard, group=None)` is called on all ranks of a group. `shard` is this rank's part
-# of a weight: float32, the same shape on all ranks, not empty. It returns the whole weight in
-# float32, the shards one after another along dimension 0, as one process would cast it: with one
-# scale, the largest magnitude of the *whole* weight divided by 448 (any other number if the weight
-# is all zeros). All numbers are divided by it, rounded to E4M3, and multiplied by it.
+# of a weight: float32, not empty, in any number of dimensions, the same shape on all ranks. It
+# returns the whole weight in float32, the shards one after another along dimension 0, as one
+# process would cast it: with one scale, the largest magnitude of the *whole* weight divided by 448.
+# All numbers are divided by it, rounded to E4M3, and multiplied by it. The scale of a weight of
+# zeros may be any other number, and a scale below $10^{-12}$ may be larger.
 
 # %% [markdown]
 # `shard` does not change. A byte per number may travel, and a few bytes for the scale.
@@ -322,35 +338,59 @@ print(wire.count_up(30))
 # From 16 on, neighbours are 2 apart, and 17 is rounded back to 16. So the numbers should *travel*
 # in 8 bits and be *summed* in more. Each rank sends its part of the gradient to the rank that sums
 # this part, in an all-to-all, and every number is rounded once. The alternative is the ring of
-# chapter 02, in which partial sums travel and each hop rounds again. Both send the same bytes.
+# chapter 02, in which partial sums travel and each hop rounds again. Both send the same bytes. In
+# both, a rank adds its own part as it is.
 
 # %% tags=["cover", "nbval-ignore-output"]
-counts = [2, 4, 8, 16]
-summed = {n: launch(wire.measure_sums, text, world_size=n, device="cpu") for n in counts}
-plot_against(counts, {way: [100 * summed[n].values[0][way] for n in counts]
+counts, kind = [2, 4, 8, 16], "a trained model"
+weights = launch(wire.train_weights, text, steps, world_size=1, device="cpu").values[0]
+summed = {n: launch(wire.measure_sums, text, weights, world_size=n, device="cpu") for n in counts}
+plot_against(counts, {way: [100 * summed[n].values[0][kind][way] for n in counts]
                       for way in wire.WAYS_TO_SUM},
              "ranks", "error of the sum (%)", logarithmic=True,
-             title="A transformer's gradients, summed over ranks")
-
-# %%
-run = summed[world_size if world_size in summed else counts[0]]
-for way in wire.WAYS_TO_SUM:
-    print(f"{run.world_size} ranks, {way}: {run[way].sent_bytes[0] / 1e3:.0f} kB sent by rank 0")
+             title=f"Gradients after {steps} steps, summed over ranks")
 
 # %% [markdown]
-# The error is the length of the difference to a sum in float64, as a share of the sum's length. If
-# each number is rounded once, the ranks' errors partly cancel, so the sum becomes better with more
-# ranks. In the ring it becomes worse, because every hop rounds a larger sum.
+# The error is the length of the difference to a sum in float64, as a share of the sum's length. In
+# the ring it grows, because every hop rounds a larger sum. If each number is rounded once, it
+# depends on the gradients. Here are the bytes sent, and other gradients, exchanged in MXFP8:
+
+# %% tags=["nbval-ignore-output"]
+run, (_, exchanged, _) = summed[4], wire.WAYS_TO_SUM
+for way in wire.WAYS_TO_SUM:
+    print(f"{run.world_size} ranks, {way}: {run[way].sent_bytes[0] / 1e3:.0f} kB sent by rank 0")
+Table(["gradients of", *(f"{n} ranks" for n in counts)],
+      [[kind, *(f"{summed[n].values[0][kind][exchanged]:.2%}" for n in counts)]
+       for kind in summed[2].values[0]])
+
+# %% [markdown]
+# The errors of $n$ ranks are independent, so together they grow as $\sqrt{n}$. A sum of noise does
+# so, too, and the share stays: it rises a little, since with more ranks a smaller part of the sum
+# is a rank's own. Where ranks agree, the sum grows as $n$, and the share falls: most for a new
+# model, whose ranks agree most here.
 
 # %% [markdown]
 # **On GPUs**
 #
 # * An H100's [data sheet](https://www.nvidia.com/en-us/data-center/h100/) gives FP8 twice the peak
-#   of 16 bits. MXFP8 and NVFP4 need a Blackwell GPU, such as a B200 ([Transformer Engine's
+#   of 16 bits. Of NVIDIA's GPUs, those from Blackwell on (B200) multiply MXFP8 and NVFP4
+#   ([Transformer Engine's
 #   table](https://nvidia.github.io/TransformerEngine/support_matrix.html)). Its recipes with a
 #   scale per tensor take E4M3 forward and E5M2 backward by default, while its
 #   [MXFP8](https://nvidia.github.io/TransformerEngine/features/low_precision_training/mxfp8/mxfp8.html)
 #   takes E4M3 for both.
+# * [Delayed
+#   scaling](https://nvidia.github.io/TransformerEngine/features/low_precision_training/fp8_delayed_scaling/fp8_delayed_scaling.html)
+#   takes a tensor's scale from the amax of earlier steps, which saves a pass over it; what exceeds
+#   the range is clipped. We scale by the tensor itself (*current* scaling).
+
+# %% [markdown]
+# * By default, Transformer Engine [saves
+#   inputs](https://nvidia.github.io/TransformerEngine/features/low_precision_training/performance_considerations/performance_considerations.html)
+#   in FP8 for the backward, in half the bytes of bfloat16, and it can store weights in FP8 beside
+#   float32 masters. So does Megatron-Core with
+#   [`fp8_param_gather`](https://docs.nvidia.com/megatron-core/developer-guide/latest/apidocs/core/core.distributed.distributed_data_parallel_config.html).
+#   Part [05c](05c_smaller_optimizer_states.ipynb) has Adam's means in 8 bits.
 # * [Mishra et al. 2025](https://arxiv.org/abs/2506.08027) trained 8 billion parameters in MXFP8 on
 #   15 trillion tokens. They round scales up, as you do, because rounding them down, as the OCP
 #   specification suggests, could let training diverge.
@@ -359,17 +399,22 @@ for way in wire.WAYS_TO_SUM:
 # * [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3) multiplied in E4M3, with a scale per 128
 #   activations of a token and per 128 × 128 weights. Embeddings, the last layer, norms and
 #   attention stayed in 16 or 32 bits, masters and gradients in float32, and Adam's means in
-#   bfloat16.
+#   bfloat16. On Hopper, sums of FP8 products kept about 14 bits (3.3.2), so partial sums went to
+#   float32 after every 128 numbers.
 # * [NVIDIA 2025](https://arxiv.org/abs/2509.25149) trained 12 billion parameters in NVFP4 on 10
 #   trillion tokens, with gradients rounded stochastically (05c), a random rotation against outliers
-#   (Hadamard transforms) and some layers in more bits. Our NVFP4 had none of these.
-# * [torchao](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html)
-#   has recipes with scales per tensor and per row, and one that leaves the gradient of the weight
-#   in more bits. With FSDP2, weights may be gathered in FP8, and the amax of all weights is reduced
-#   in one all-reduce
-#   ([torchtitan](https://github.com/pytorch/torchtitan/blob/06fe2901ed7b4641bf008463bd883360ee927eba/docs/float8.md)).
+#   (Hadamard transforms) and some layers in more bits. Weights had a scale per 16 × 16, so that
+#   forward and backward multiply the same numbers. Our NVFP4 had none of these.
 
 # %% [markdown]
+# * [torchao](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html)
+#   has recipes with scales per tensor and per row (rounded to powers of two), and one that leaves
+#   the gradient of the weight in more bits. By
+#   [default](https://docs.pytorch.org/ao/stable/generated/torchao.float8.Float8LinearConfig.html)
+#   only the forward sums in the faster, less exact way (`use_fast_accum`). With FSDP2,
+#   weights may be gathered in FP8, and the amax of all weights is reduced
+#   in one all-reduce
+#   ([torchtitan](https://github.com/pytorch/torchtitan/blob/06fe2901ed7b4641bf008463bd883360ee927eba/docs/float8.md)).
 # * NCCL has [E4M3 and
 #   E5M2](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/nccl4py/types.html) among its
 #   types, from Hopper on.
@@ -390,9 +435,10 @@ for way in wire.WAYS_TO_SUM:
 # * **E4M3** has 253 numbers from −448 to 448, and **E5M2** has more range and fewer digits.
 # * A **scale** per tensor, row or block makes numbers fit. **MXFP8** and **MXFP4** have a power of
 #   two per 32 numbers, **NVFP4** an E4M3 per 16. Four bits need blocks; eight bits need a scale.
-# * Only the products of linear layers are narrow. Model states stay as large as they are.
+# * Products of linear layers are narrow, and so may be the inputs that they save. Our masters,
+#   gradients and means stayed as large as they were.
 # * Send bytes as they are, and **sum in float32**: partial sums in 8 bits get worse with every
-#   rank. If a tensor has one scale, all ranks have to agree on it.
+#   rank. All ranks have to agree on the scale of a tensor.
 #
 # **Your exercises**: {{gather_weights}} is in a cell above, and {{mxfp8}} in
 # [labs/narrow_formats.py](../labs/narrow_formats.py).

@@ -125,7 +125,8 @@ def predict_goodput(start, queue, save, step, life, every, told) -> float:
     """Return the goodput of a job whose lives are all equally long.
 
     start, queue, save, step  seconds: of starting and leaving, of waiting, of a save, of a step
-    life                      steps of a life, of which each `every`-th is followed by a save
+    life                      steps of a life, of which each `every`-th is followed by a save; told
+                              lives that begin off a multiple of it may make one save more
     told                      whether the job gets a notice, saves and leaves; otherwise it is
                               killed, and the steps after its last save do not count
     """

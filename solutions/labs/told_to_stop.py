@@ -37,7 +37,7 @@ def reduce_with_notice(flat: Tensor, told: bool, group=None) -> bool:
 
     flat   a tensor in one dimension, with the same length and dtype on all ranks
     told   whether this rank has been told to stop
-    Cost   one all-reduce, of one element more than `flat` has
+    Cost   one all-reduce, of one element more than `flat` has, in its dtype
     """
     ### BEGIN SOLUTION
     both = torch.cat([flat, flat.new_tensor([float(told)])])

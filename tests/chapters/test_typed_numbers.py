@@ -16,6 +16,7 @@ import pytest
 from each import repeat_for_each
 
 from coursekit.building import build
+from coursekit.building.chapter_texts import paths
 from coursekit.building.record_inputs import input_files
 
 PARTS = build.sources()
@@ -32,7 +33,7 @@ NOT_HERE = re.compile(r"\]\(|H100|On GPUs")  # a source, or another machine
 IS_TIME = re.compile(r"(ms|µs|s|seconds?|minutes?|hours?)\b")
 SCALES = [10.0**power for power in (-9, -6, -3, 0, 2, 3, 6)]
 EXPLAINED = {  # what stands behind a number that neither the code nor the record has
-    "00": dict.fromkeys(["65 minutes", "390 minutes", "31 hours"], "the minutes of parts"),
+    "00": dict.fromkeys(re.findall(r"\d+ (?:minutes|hours)", paths()), "the sum over some parts"),
     "00c": {"0.0015 MB": "1.5 X of the formula, for a parameter that the learner sets"},
     "02d": {"25 ms": "1 MB at the card's speed"},
     "02f": {"0.6 µs": "NCCL's source, linked before", "92 %": "NCCL's source, linked before"},

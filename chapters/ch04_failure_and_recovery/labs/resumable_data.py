@@ -34,7 +34,7 @@ def samples_from(position, length, batch, rank, n, seed=0):
     length    samples in an epoch
     batch     samples in a step, over all ranks: at least n
     rank, n   this rank, and the number of ranks
-    Yields    lists of (epoch, sample)
+    Yields    for each step, a new list of (epoch, sample), each of them two ints
     """
     ### BEGIN SOLUTION
     while True:

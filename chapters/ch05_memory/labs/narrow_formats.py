@@ -65,7 +65,8 @@ class MXFP8:
         ### BEGIN SOLUTION
         blocks = split_rows(x.float(), self.block)
         largest = blocks.abs().amax(-1, keepdim=True)
-        scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
+        power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+        scales = power.clamp(min=-127).exp2().float()
         elements = join_rows(blocks / scales, x.shape)
         return elements.to(E4M3), scales.squeeze(-1).to(E8M0)
         ### END SOLUTION
@@ -108,10 +109,25 @@ class Format(NamedTuple):
     share: str | int = "tensor"
     scales: str | None = None
 
-    def cast(self, x, is_gradient=False) -> Tensor:
-        """Return x as the format keeps it. A row is what a product sums over."""
+    def pack(self, x, is_gradient=False) -> tuple[Tensor, Tensor | None]:
+        """Return what the format keeps of x: elements, and scales. A row is what is summed over.
+
+        An element of E2M1 takes a byte here, where two could share it.
+        """
         numbers = self.gradients if is_gradient else self.numbers
-        return round_with_scales(x, numbers, self.share, self.scales)
+        return divide_by_scales(x, numbers, self.share, self.scales)
+
+    def unpack(self, elements, scales, dtype=torch.float32) -> Tensor:
+        """Return the numbers that `pack` has kept."""
+        numbers = decode(elements).to(dtype)
+        if scales is None:
+            return numbers
+        blocks = cut_blocks(numbers, self.share) * scales.to(dtype).unsqueeze(-1)
+        return join_blocks(blocks, numbers.shape, self.share)
+
+    def cast(self, x, is_gradient=False) -> Tensor:
+        """Return x as it comes back."""
+        return self.unpack(*self.pack(x, is_gradient), x.dtype)
 
 
 FORMATS = {
@@ -128,23 +144,43 @@ FORMATS = {
 }
 
 
-def round_with_scales(x, numbers, share, scales) -> Tensor:
-    """Return x, rounded in a format whose scales belong to a tensor, to its rows or to blocks."""
+def divide_by_scales(x, numbers, share, scales) -> tuple[Tensor, Tensor | None]:
+    """Return elements and scales, which belong to a tensor, to its rows or to blocks."""
     if scales is None:
-        return round_to(x, numbers)
+        return encode(x, numbers), None
     if (numbers, scales) == (E4M3, "E8M0"):
-        mxfp8 = MXFP8(share)
-        return mxfp8.dequantize(*mxfp8.quantize(x)).to(x.dtype)
-    rows = x.reshape(1, -1) if share == "tensor" else x
-    blocks = split_rows(rows, share if isinstance(share, int) else rows.shape[-1])
+        return MXFP8(share).quantize(x)
+    blocks = cut_blocks(x, share)
     tiny = torch.finfo(x.dtype).tiny
     scale = blocks.abs().amax(-1, keepdim=True).clamp(min=tiny) / largest_of(numbers)
     if scales == "E8M0":
-        scale = scale.log2().ceil().exp2()
+        scale = scale.double().log2().ceil().exp2().to(x.dtype)
     if scales == "E4M3":
         of_tensor = scale.max() / largest_of(E4M3)
         scale = (round_to(scale / of_tensor, E4M3) * of_tensor).clamp(min=tiny)
-    return join_rows(round_to(blocks / scale, numbers) * scale, rows.shape).reshape(x.shape)
+    return join_blocks(encode(blocks / scale, numbers), x.shape, share), scale.squeeze(-1)
+
+
+def cut_blocks(x, share) -> Tensor:
+    """Cut x into the blocks that share a scale: (…, blocks, numbers of a block)."""
+    rows = x.reshape(1, -1) if share == "tensor" else x
+    return split_rows(rows, share if isinstance(share, int) else rows.shape[-1])
+
+
+def join_blocks(blocks, shape, share) -> Tensor:
+    """Undo `cut_blocks` for an x of this shape."""
+    rows = (1, shape.numel()) if share == "tensor" else shape
+    return join_rows(blocks, rows).reshape(shape)
+
+
+def encode(x, numbers) -> Tensor:
+    """Return x rounded to a format's numbers, in its dtype; E2M1 as twice the number, in int8."""
+    rounded = round_to(x, numbers)
+    return (2 * rounded).to(torch.int8) if numbers == E2M1 else rounded.to(numbers)
+
+
+def decode(elements) -> Tensor:
+    return elements.float() / 2 if elements.dtype == torch.int8 else elements
 
 
 def median_error(form: Format, outlier) -> float:

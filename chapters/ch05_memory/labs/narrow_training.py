@@ -4,7 +4,7 @@ torchrun --nproc-per-node 2 labs/narrow_training.py
 """
 
 import math
-from statistics import fmean
+from statistics import fmean, stdev
 
 import torch
 import torch.distributed as dist
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 WIDTH, LAYERS, SAMPLES = 32, 1, 8
 FIRST_RATE, SEED_OF_TUNING = 8e-3, 100
 LAST = 20  # the last steps of a training run, whose losses are averaged
-CLEAR = 0.01  # a difference of losses that counts
+SEEDS = (0, 1, 2, 3, 4)
+CLEAR = 5  # standard errors from which on a mean gap counts: by chance, 0.7% are with five seeds
 
 # ---- A linear layer -------------------------------------------------------------------------
 
@@ -25,19 +26,23 @@ class NarrowProduct(torch.autograd.Function):
 
     Each of the three products sums over rows of its two inputs, so scales belong to these rows, to
     blocks of them, or to whole tensors. Sums have the dtype of x.
+
+    A tensor is cast twice, because the backward sums over its columns. x is cast by columns in the
+    forward already, so that the backward finds narrow numbers and x itself may go.
     """
 
     @staticmethod
     def forward(ctx, x, weight, form: Format):  # (tokens, inputs), (outputs, inputs)
-        ctx.save_for_backward(x, weight)
+        ctx.save_for_backward(weight, *form.pack(x.T))
         ctx.form = form
         return form.cast(x) @ form.cast(weight).T
 
     @staticmethod
     def backward(ctx, gradient):  # (tokens, outputs)
-        (x, weight), form = ctx.saved_tensors, ctx.form
+        (weight, *packed), form = ctx.saved_tensors, ctx.form
+        columns = form.unpack(*packed, gradient.dtype)
         of_x = form.cast(gradient, is_gradient=True) @ form.cast(weight.T).T
-        of_weight = form.cast(gradient.T, is_gradient=True) @ form.cast(x.T).T
+        of_weight = form.cast(gradient.T, is_gradient=True) @ columns.T
         return of_x, of_weight, None
 
 
@@ -65,6 +70,17 @@ def narrow_blocks(model, form: Format) -> None:
         for name, child in list(parent.named_children()):
             if isinstance(child, nn.Linear):
                 setattr(parent, name, NarrowLinear(child, form))
+
+
+def count_saved(name, tokens=1_024, width=64) -> float:
+    """Return the bytes that a layer saves for its backward, per number of its input."""
+    linear, saved = nn.Linear(width, width), []
+    layer = linear if name == "float32" else NarrowLinear(linear, FORMATS[name])
+    x = torch.randn(tokens, width)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        layer(x)
+    kept = [t for t in saved if t.data_ptr() != linear.weight.data_ptr()]
+    return sum(t.nbytes for t in kept) / x.numel()
 
 
 def compare_with_torch(x, weight, share) -> float | str:
@@ -131,7 +147,7 @@ def tune_rate(name, text, steps) -> dict[float, float]:
     return losses
 
 
-def compare_trainings(names, text, steps, seeds=(0, 1, 2)) -> dict[str, dict]:
+def compare_trainings(names, text, steps, seeds=SEEDS) -> dict[str, dict]:
     """Tune each format's rate, then train with it; ranks share the work.
 
     Returns  {name: {"tried": {rate: loss}, "losses": [loss of each seed]}}
@@ -161,22 +177,33 @@ def best_rate(tried) -> float:
 
 
 def loss_rows(trained, baseline="bfloat16") -> list[list[str]]:
-    """Return a row per format: its best rate, its losses less the baseline's, and a verdict."""
+    """Return a row per format: its best rate, its gaps to the baseline's losses, and a verdict.
+
+    Gaps are those of each seed, and their mean with its standard error.
+    """
     rows, base = [], trained[baseline]["losses"]
     for name, found in trained.items():
         gaps = [loss - least for loss, least in zip(found["losses"], base)]
         told, word = [f"{gap:+.3f}" for gap in gaps], describe_gaps(gaps)
+        summary = "{:+.4f} ± {:.4f}".format(*mean_and_error(gaps))
         if name == baseline:
-            told, word = [f"({loss:.3f})" for loss in base], "–"
-        rows.append([name, f"{best_rate(found['tried']):g}", "  ".join(told), word])
+            told, summary, word = [f"({loss:.3f})" for loss in base], f"({fmean(base):.4f})", "–"
+        rows.append([name, f"{best_rate(found['tried']):g}", "  ".join(told), summary, word])
     return rows
 
 
+def mean_and_error(gaps) -> tuple[float, float]:
+    """Return the mean of some gaps, and its standard error."""
+    finite = all(map(math.isfinite, gaps))
+    return fmean(gaps), stdev(gaps) / len(gaps) ** 0.5 if finite else 0.0
+
+
 def describe_gaps(gaps) -> str:
-    """Return "higher" or "lower" if all gaps between two losses are, by more than CLEAR."""
-    if min(gaps) > CLEAR:
-        return "higher"
-    return "lower" if max(gaps) < -CLEAR else "no difference seen here"
+    """Return "higher" or "lower" if the mean gap of two losses is, by CLEAR standard errors."""
+    mean, error = mean_and_error(gaps)
+    if abs(mean) <= CLEAR * error:
+        return "no difference seen here"
+    return "higher" if mean > 0 else "lower"
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -128,6 +128,34 @@ def test_a_narrow_layer_rounds_each_input_along_the_sum():
     assert torch.equal(before[others], after[others])
 
 
+@pytest.mark.parametrize("name", TRAINING.FORMATS)
+def test_the_backward_multiplies_what_was_saved_as_if_it_were_cast_then(name):
+    form = NARROW.FORMATS[name]
+    x, weight, slope = draw(40, 64), draw(16, 64, seed=1), draw(40, 16, seed=2)
+    leaves = [x.clone().requires_grad_(), weight.clone().requires_grad_()]
+    TRAINING.NarrowProduct.apply(*leaves, form).backward(slope)
+    of_x = form.cast(slope, is_gradient=True) @ form.cast(weight.T).T
+    of_weight = form.cast(slope.T, is_gradient=True) @ form.cast(x.T).T
+    assert torch.equal(leaves[0].grad, of_x) and torch.equal(leaves[1].grad, of_weight)
+
+
+@pytest.mark.parametrize(("name", "size"), [
+    ("float32", 4), ("bfloat16", 2), ("E4M3, per tensor", 1 + 4 / 65_536),
+    ("E4M3, per row", 1 + 4 / 1_024), ("MXFP8 (E4M3)", 1 + 1 / 32),
+])  # fmt: skip
+def test_a_layer_saves_its_input_as_the_format_keeps_it(name, size):
+    assert TRAINING.count_saved(name) == size
+
+
+@pytest.mark.parametrize(("gaps", "word"), [
+    ([0.02, 0.03, 0.025], "higher"), ([-0.02, -0.03, -0.025], "lower"),
+    ([0.011, 0.2, 0.02], "no difference seen here"), ([0.0, 0.0, 0.0], "no difference seen here"),
+    ([0.001, 0.0011, 0.0009], "higher"), ([float("inf"), 0.1, 0.2], "higher"),
+])  # fmt: skip
+def test_a_gap_counts_from_five_standard_errors(gaps, word):
+    assert TRAINING.describe_gaps(gaps) == word
+
+
 @pytest.mark.parametrize("share", ["tensor", "row"])
 def test_emulated_products_equal_the_real_ones(share):
     off = TRAINING.compare_with_torch(draw(32, 64), draw(48, 64, seed=1), share)
@@ -198,15 +226,38 @@ def test_gathers_and_sums_are_right_where_eight_bits_are_enough(name, n, group):
             assert torch.equal(*value)
 
 
-def test_sums_of_partial_sums_get_worse_with_more_ranks():
+def sum_own_row(name) -> tuple:
+    """Sum where this rank's own row alone is not zero."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.zeros(n, 45)
+    x[rank] = draw(45, seed=rank)
+    return WIRE.WAYS_TO_SUM[name](x), x[rank]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize("name", WIRE.WAYS_TO_SUM)
+def test_what_does_not_travel_is_not_rounded(name, n):
+    for value in launch(sum_own_row, name, world_size=n, device="cpu").values:
+        assert torch.equal(*value)
+
+
+def test_only_where_ranks_agree_a_sum_becomes_better_with_more_ranks():
     text = MODELS.standard_library(20_000)
+    weights = launch(WIRE.train_weights, text, 2, world_size=1, device="cpu").values[0]
     few, many = (
-        launch(WIRE.measure_sums, text, world_size=n, device="cpu").values[0] for n in (2, 8)
+        launch(WIRE.measure_sums, text, weights, world_size=n, device="cpu").values[0]
+        for n in (2, 8)
     )
-    bfloat16, exchanged, ring = WIRE.WAYS_TO_SUM
-    assert many[ring] > 2 * few[ring]
-    assert many[exchanged] < few[exchanged] and many[bfloat16] < few[bfloat16]
-    assert many[exchanged] < many[ring] / 2
+    _, exchanged, ring = WIRE.WAYS_TO_SUM
+    for kind in few:
+        assert few[kind][exchanged] == few[kind][ring], "two ranks send the same"
+        assert many[kind][ring] > 2 * few[kind][ring]
+        assert many[kind][exchanged] < many[kind][ring] / 1.9
+    assert many["a new model"][exchanged] < few["a new model"][exchanged]
+    assert many["noise"][exchanged] > few["noise"][exchanged]
+    unrounded = [1 - 1 / n for n in (2, 8)]  # the share of the rows that travels
+    ratio = many["noise"][exchanged] / few["noise"][exchanged]
+    assert ratio == pytest.approx((unrounded[1] / unrounded[0]) ** 0.5, rel=0.02)
 
 
 def test_mxfp8_halves_the_bytes_of_bfloat16_but_for_scales():

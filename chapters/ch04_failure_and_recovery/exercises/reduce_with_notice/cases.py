@@ -11,22 +11,31 @@ from coursekit.kit.results import NO_RETURN
 LENGTH = 7
 
 
-def flat_of(rank, length, dtype) -> torch.Tensor:
-    """Return small whole numbers, different on each rank, of which some are negative."""
-    return numbers(rank, (length,), dtype) - 3
+def flat_of(rank, dtype) -> torch.Tensor:
+    """Return small whole numbers, different on each rank, whose sum is 0."""
+    flat = numbers(rank, (LENGTH,), dtype) - 3
+    flat[2] -= flat.sum()
+    return flat
 
 
 def reduce(answer, group, case):
-    told, length, dtype = case.args
+    told, dtype = case.args
     rank = dist.get_rank(group)
-    flat = flat_of(rank, length, dtype)
+    flat = flat_of(rank, dtype)
     with measure_answer(), AllRequests() as requests:
         value = answer(flat, rank in told, group)
     requests.need_waited()
     if value is None:
         raise Rejection("it returned None", NO_RETURN)
-    return {"flat": flat, "told": bool(value)}
+    if not isinstance(value, bool):
+        raise Rejection(f"it returned {value!r:.40}", TRUE_OR_FALSE)
+    return {"flat": flat.double(), "told": value, "lost": int((~flat.isfinite()).sum())}
 
 
-def make_case(world, told, what, length=LENGTH, dtype=torch.float64) -> RankCase:
-    return RankCase(world, (told, length, dtype), f", {what}")
+TRUE_OR_FALSE = (
+    "asked is True or False itself: bool(…) makes one of a number, or of a tensor with one element"
+)
+
+
+def make_case(world, told, what, dtype=torch.float64) -> RankCase:
+    return RankCase(world, (told, dtype), f", {what}")

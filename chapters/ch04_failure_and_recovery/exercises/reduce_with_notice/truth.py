@@ -1,6 +1,8 @@
 """The right results, and the results of known mistakes."""
 
-from .cases import flat_of
+import torch
+
+from .cases import LENGTH, flat_of
 
 IN_PLACE = (
     "flat has the numbers that it had: write the sum into it, as an all-reduce does. `flat = …` "
@@ -13,8 +15,8 @@ OWN_NOTICE = (
 )
 
 ALL_OF_THEM = (
-    "it says whether all ranks have been told. The signal may reach one rank alone, or one rank "
-    "first: one that has been told is enough"
+    "it asks whether all ranks, or most of them, have been told. The signal may reach one rank "
+    "alone, or one rank first: one that has been told is enough"
 )
 
 COUNTED = "a rank that has been told stops all: it need not be the only one, nor all of them"
@@ -24,6 +26,29 @@ SEPARATE = (
     "training: let the notice be one more element of the tensor that travels anyway"
 )
 
+ONE_RANK = "dist.reduce gives the sum to one rank alone: the others have no sum, and no answer"
+
+NO_ALL_REDUCE = (
+    "asked is an all-reduce, which brings the sum to all ranks, and sends no more than twice what "
+    "flat has, however many ranks there are"
+)
+
+NOT_FINITE = (
+    "the gradients of this step are lost, although all ranks still need their sum: put the notice "
+    "into an additional element"
+)
+
+OTHER_DTYPE = (
+    "the tensor of the all-reduce has another dtype than flat: float32 has fewer digits than "
+    "float64, and twice the bytes of bfloat16"
+)
+
+OTHER_LENGTH = "asked is one element more than flat has: each gradient, and the notice"
+
+GROWN = (
+    "flat has to keep its length: copy it into a longer tensor, in which the notice has an element"
+)
+
 ONLY_SOME = (
     "some ranks make a call that the others do not make. No rank knows what another has been told: "
     "so all make the same calls, with or without a notice of their own"
@@ -31,8 +56,8 @@ ONLY_SOME = (
 
 
 def each_flat(trial):
-    _, length, dtype = trial.case.args
-    return [flat_of(rank, length, dtype) for rank in range(trial.n)]
+    dtype = trial.case.args[1]
+    return [flat_of(rank, dtype).double() for rank in range(trial.n)]
 
 
 def total(trial, place):
@@ -41,6 +66,7 @@ def total(trial, place):
 
 def mistakes_of_sum(trial, place):
     flats, told = each_flat(trial), trial.case.args[0]
+    count = total(trial, place).new_tensor([float(len(told))])
     largest = flats[0].clone()
     for flat in flats[1:]:
         largest = largest.maximum(flat)
@@ -51,9 +77,15 @@ def mistakes_of_sum(trial, place):
         "this is the largest of each element: the gradients are summed": largest,
         "the notice is added to the gradients themselves: it needs an element of its own":
             total(trial, place) + len(told),
-        "the sum of the notices is in flat, too: flat takes all elements but this one":
-            total(trial, place).roll(1),
+        "flat begins with the sum of the notices: it takes all elements but this one":
+            torch.cat([count, total(trial, place)[:-1]]),
+        "flat ends with the sum of the notices: it takes all elements but this one":
+            torch.cat([total(trial, place)[1:], count]),
     }  # fmt: skip
+
+
+def why_flat(trial) -> str:
+    return GROWN if any(len(found.flat) != LENGTH for found in trial.found) else ""
 
 
 def any_told(trial, place) -> bool:
@@ -71,15 +103,27 @@ def mistakes_of_notice(trial, place):
     }
 
 
-def find_more_calls(trial):
-    for place, calls in enumerate(trial.calls):
-        made = [call.name for call in calls]
-        if len(made) > 1:
-            told = f"{trial.name_of_rank(place)} makes {len(made)} calls: {', '.join(made)}"
-            yield f"the numbers are right, but {told:.80}", SEPARATE
+def find_other_calls(trial):
+    """Yield a complaint about one collective that is no all-reduce."""
+    for place, calls in enumerate(trial.calls if trial.n > 1 else ()):
+        if len(calls) == 1 and calls[0].name != "all_reduce":
+            why = ONE_RANK if calls[0].name == "reduce" else NO_ALL_REDUCE
+            yield f"{trial.name_of_rank(place)} calls {calls[0].name}", why
 
 
-def expect_bytes(trial, place):
-    _, length, dtype = trial.case.args
-    large = length > 1000
-    return 2 * (1 - 1 / trial.n) * (length + 1) * dtype.itemsize if large else None
+def find_other_sizes(trial):
+    """Yield a complaint about several calls, and about one that carries too little or too much."""
+    size = trial.case.args[1].itemsize
+    for place, calls in enumerate(trial.calls if trial.n > 1 else ()):  # alone, it costs nothing
+        who, made = trial.name_of_rank(place), [call.name for call in calls]
+        if len(calls) > 1:
+            told = f"{who} makes {len(made)} calls: {', '.join(made)}"
+            is_small = min(call.tensor_bytes for call in calls) <= 8
+            yield f"the numbers are right, but {told:.80}", SEPARATE if is_small else NO_ALL_REDUCE
+        for call in calls:
+            elements = call.tensor_bytes / size
+            if elements != LENGTH + 1:
+                told = f"{who} gives {call.tensor_bytes} bytes to the all-reduce"
+                is_near = abs(elements - LENGTH - 1) < 4
+                why = OTHER_LENGTH if is_near else OTHER_DTYPE
+                yield f"the numbers are right, but {told}, expected {(LENGTH + 1) * size}", why

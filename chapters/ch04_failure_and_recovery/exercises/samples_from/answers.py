@@ -111,3 +111,62 @@ def samples_from(position, length, batch, rank, n, seed=0):
 # %% wrong · each list holds pairs
 # -         yield [(epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs]
 # +         yield [order_of(epoch, length, seed)[k] for epoch, k in in_epochs]
+
+# %% wrong · pairs come one by one here
+# -         yield [(epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs]
+# +         yield from ((epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs)
+
+# %% wrong · a step is a list
+# -         yield [(epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs]
+# +         yield ((epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs)
+
+# %% wrong · an epoch and a sample are ints
+# -         yield [(epoch, order_of(epoch, length, seed)[k]) for epoch, k in in_epochs]
+# +         yield [(epoch, torch.tensor(order_of(epoch, length, seed))[k]) for epoch, k in in_epochs]
+
+# %% wrong · one list is emptied and filled again
+def samples_from(position, length, batch, rank, n, seed=0):
+    mine = []
+    while True:
+        mine.clear()
+        for place in range(position + rank, position + batch, n):
+            epoch, k = divmod(place, length)
+            mine.append((epoch, order_of(epoch, length, seed)[k]))
+        yield mine
+        position += batch
+
+# %% wrong · a stream that never ends needs a loop
+def samples_from(position, length, batch, rank, n, seed=0):
+    places = [divmod(place, length) for place in range(position + rank, position + batch, n)]
+    yield [(epoch, order_of(epoch, length, seed)[k]) for epoch, k in places]
+    yield from samples_from(position + batch, length, batch, rank, n, seed)
+
+# %% wrong · the next epoch follows in the same step
+def samples_from(position, length, batch, rank, n, seed=0):
+    while True:
+        epoch, k = divmod(position, length)
+        step = order_of(epoch, length, seed)[k : k + batch]
+        yield [(epoch, sample) for sample in step][rank::n]
+        position += len(step)
+
+# %% wrong · a step that begins there goes on with the next epoch
+def samples_from(position, length, batch, rank, n, seed=0):
+    while True:
+        epoch, k = divmod(position, length)
+        if k + batch > length:
+            position = (epoch + 1) * length
+            continue
+        yield [(epoch, s) for s in order_of(epoch, length, seed)[k : k + batch]][rank::n]
+        position += batch
+
+# %% wrong · even if `batch` is no multiple of n
+# -         places = range(position + rank, position + batch, n)
+# +         places = [p for p in range(position, position + batch) if p % n == rank]
+
+# %% wrong · what is left over of a step belongs to the first ranks
+# -         places = range(position + rank, position + batch, n)
+# +         places = range(position + rank, position + batch // n * n, n)
+
+# %% wrong · all `batch` samples have been used
+# -         position += batch
+# +         position += batch // n * n

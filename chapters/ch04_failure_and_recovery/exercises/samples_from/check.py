@@ -1,13 +1,18 @@
 """The samples that a rank reads from any position of an endless stream of epochs."""
 
+from dataclasses import replace
+
 from coursekit.kit import Formula
+from coursekit.kit.formula import is_raised, value_of
+from coursekit.kit.results import outcome_of, plain
+from coursekit.protocol import Wrong
 from pedagogy_lib.basics.units import format_count
 
-from .cases import cut_off
+from .cases import MANY, count_many_steps, cut_off
 from .truth import ALL_MISTAKES, truth
 
 STREAMS = [  # (position, length, batch, n, seed)
-    (0, 10, 4, 2, 0), (6, 10, 4, 2, 0), (24, 10, 4, 2, 0), (12, 10, 6, 3, 0), (12, 10, 6, 1, 0),
+    (0, 10, 4, 2, 0), (24, 10, 4, 2, 0), (6, 10, 4, 2, 0), (12, 10, 6, 3, 0), (12, 10, 6, 1, 0),
     (7, 11, 5, 3, 2), (3, 4, 10, 2, 1), (40, 8, 2, 2, 5),
 ]  # fmt: skip
 
@@ -18,9 +23,38 @@ CASES = {
 }
 
 
+NESTED = (
+    "each step calls the function again, inside the call before it, and Python allows about a "
+    "thousand nested calls: a stream that never ends needs a loop"
+)
+ODD_STEPS = {  # words about what an answer gives: what is asked instead
+    "a pair for a step": "pairs come one by one here: a step is a list with all pairs of the rank",
+    "for a step": "a step is a list, which can be read more than once",
+    "a list with": "each list holds pairs: (epoch, sample)",
+    "a pair of": "an epoch and a sample are ints, as order_of gives them: they are keys, and equal "
+    "tensors are different keys",
+}
+
+
 class StreamFormula(Formula):
     def examine(self, answer):
-        return super().examine(cut_off(answer))
+        """Judge one case after another: what is wrong in one may run forever in the next."""
+        steps, tried = cut_off(answer), {}
+        for case, calls in self.cases.items():
+            tried[case] = calls
+            if not all(self.same(value_of(steps, call), plain(self.truth(*call)))
+                       for call in calls):  # fmt: skip
+                break
+        yield from Formula.examine(replace(self, cases=tried), steps)
+        outcome = outcome_of(count_many_steps, answer)
+        if outcome.error:
+            why = NESTED if outcome.error == "RecursionError" else ""
+            raise Wrong(f"{MANY:,} steps", str(outcome), why)
+
+    def why_not_a_value(self, got, found) -> str:
+        told = "" if is_raised(got) else got
+        odd = (why for words, why in ODD_STEPS.items() if words in str(told))
+        return next(odd, "") or super().why_not_a_value(got, found)
 
 
 def describe_difference(call, wanted, got) -> str:
@@ -50,8 +84,6 @@ EXERCISE = StreamFormula(
         "out of range": "a position may lie behind the first epoch, and a step may reach into the "
         "next one: divmod(place, length) gives the epoch of a place, and the place in it",
         "unhashable": "order_of is cached, so that its arguments are numbers: epoch, length, seed",
-        "cannot unpack": "each list holds pairs: (epoch, sample)",
-        "not iterable": "each list holds pairs: (epoch, sample)",
     },
     slow="it has to yield after each step, so that the caller takes as many steps as it needs",
     hints=(

@@ -1,7 +1,7 @@
 """The right results, and the results of known mistakes."""
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby
 
 import torch
 
@@ -44,8 +44,7 @@ def truth(*call):
 
 def block(x):
     each = -(-x.batch // x.n)
-    batches = (x.stream()[x.position + k * x.batch :][: x.batch] for k in range(STEPS))
-    return [batch[x.rank * each : (x.rank + 1) * each] for batch in batches]
+    return [batch[x.rank * each : (x.rank + 1) * each] for batch in batches_of(x)]
 
 
 def drop_the_rest(x):
@@ -70,6 +69,41 @@ def nth_after_nth(x):
     return [mine[x.position + k * each :][:each] for k in range(STEPS)]
 
 
+def end_with_epochs(x):
+    """Cut a step short where its epoch ends."""
+    found, position = [], x.position
+    for _ in range(STEPS):
+        epoch, k = divmod(position, x.length)
+        samples = x.order(epoch)[k : k + x.batch]
+        found.append([(epoch, sample) for sample in samples][x.rank :: x.n])
+        position += len(samples)
+    return found
+
+
+def batches_of(x):
+    return [x.stream()[x.position + k * x.batch :][: x.batch] for k in range(STEPS)]
+
+
+def in_two_epochs(x):
+    """Leave out what belongs to a step's third epoch, or to a later one."""
+    kept = ([p for p in batch if p[0] <= batch[0][0] + 1] for batch in batches_of(x))
+    return [batch[x.rank :: x.n] for batch in kept]
+
+
+def deal_each_epoch(x):
+    """Begin with rank 0 again where an epoch begins in the middle of a step."""
+    parts = ([list(part) for _, part in groupby(batch, lambda pair: pair[0])]
+             for batch in batches_of(x))  # fmt: skip
+    return [list(chain.from_iterable(part[x.rank :: x.n] for part in some)) for some in parts]
+
+
+def by_place(x):
+    """Deal out the stream, whatever place a step begins at."""
+    starts = range(x.position, x.position + STEPS * x.batch, x.batch)
+    return [[pair for place, pair in enumerate(batch, start) if place % x.n == x.rank]
+            for start, batch in zip(starts, batches_of(x))]  # fmt: skip
+
+
 def whole_batch_each(x):
     starts = (x.position + x.rank + k * x.batch * x.n for k in range(STEPS))
     return [x.stream()[start :: x.n][: x.batch] for start in starts]
@@ -89,11 +123,26 @@ MISTAKES = [
      "order.", wrap_around),
     ("what is left over at the end of an epoch is left out: a step that begins there goes on with "
      "the next epoch.", drop_the_rest),
+    ("a step that meets the end of its epoch is too short: the next epoch follows in the same "
+     "step.", end_with_epochs),
+    ("a step reads from at most two epochs here: if epochs are short, it needs more of them.",
+     in_two_epochs),
+    ("rank 0 takes the first sample of an epoch even in the middle of a step: ranks take turns "
+     "through the whole step.", deal_each_epoch),
+    ("ranks take turns through the stream: in each step the first sample belongs to rank 0, even "
+     "if `batch` is no multiple of n.", by_place),
+    ("each rank has batch // n samples: what is left over of a step belongs to the first ranks.",
+     lambda x: [part[: x.batch // x.n] for part in truth(*astuple(x))]),
+    ("a step begins in the middle of the one before if `batch` is no multiple of n: all `batch` "
+     "samples have been used.", lambda x: x.cut(x.stream(), step=x.batch // x.n * x.n)),
+    ("the first step begins one place too late: `position` samples have been used, and the first "
+     "of them was at place 0.", lambda x: x.cut(x.stream(), x.position + 1)),
+    ("one list is emptied and filled again, which changes the lists that were given before: make a "
+     "new one for each step.", lambda x: [x.cut(x.stream())[-1]] * STEPS),
     ("a rank has a block of the step's samples: it takes every n-th of them, so that the same "
      "samples make a step on any number of ranks.", block),
     ("each rank has all samples of a step: it takes every n-th, beginning with the one that has "
-     "its own number.",
-     lambda x: [x.stream()[x.position + k * x.batch :][: x.batch] for k in range(STEPS)]),
+     "its own number.", batches_of),
     ("each rank takes `batch` samples of its own in a step: `batch` counts those of all ranks "
      "together.", whole_batch_each),
     ("the position is counted as if it belonged to this rank: it counts the samples of all ranks.",

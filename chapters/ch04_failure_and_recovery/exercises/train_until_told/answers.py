@@ -28,13 +28,14 @@ def train_until_told(dataset, order, position, train, told):
 def train_until_told(dataset, order, position, train, told):
     sampler = CountingSampler(order, position)
     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
+    number = 0
     for number, batch in enumerate(loader, start=1):
         train(batch)
         if told():
             break
     return min(position + 4 * number, len(order))
 
-# %% wrong · what the sampler has been asked for
+# %% wrong · what the workers have been asked for
 # -         position += len(batch)
 # +         position = sampler.position
 
@@ -82,7 +83,96 @@ def train_until_told(dataset, order, position, train, told):
 # %% wrong · a whole number
 # -     return position
 
-# %% wrong · every batch that comes out of the loader
+# %% wrong · the last, short batch is never trained on
 # -         train(batch)
 # +         if len(batch) == 4:
 # +             train(batch)
+
+# %% wrong · the last, short batch is never trained on
+# -     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
+# +     loader = DataLoader(dataset, 4, sampler=sampler, num_workers=2, drop_last=True)
+
+# %% wrong · it has len(batch) samples
+def train_until_told(dataset, order, position, train, told):
+    loader = DataLoader(dataset, 4, sampler=CountingSampler(order, position), num_workers=2)
+    for number, batch in enumerate(loader, start=1):
+        train(batch)
+        if told():
+            return position + 4 * number
+    return len(order)
+
+# %% wrong · then no batch comes
+def train_until_told(dataset, order, position, train, told):
+    loader = DataLoader(dataset, 4, sampler=CountingSampler(order, position), num_workers=2)
+    for number, batch in enumerate(loader, start=1):
+        train(batch)
+        if told():
+            break
+    return min(position + 4 * number, len(order))
+
+# %% wrong · a life begins with the next one
+def train_until_told(dataset, order, position, train, told):
+    loader = DataLoader(dataset, batch_size=4, sampler=order, num_workers=2)
+    for batch in loader:
+        train(batch)
+        position += len(batch)
+        if told():
+            break
+    return position
+
+# %% wrong · a life begins with the next one
+import itertools
+
+def train_until_told(dataset, order, position, train, told):
+    loader = DataLoader(dataset, batch_size=4, sampler=order, num_workers=2)
+    for batch in itertools.islice(loader, position // 4, None):
+        train(batch)
+        position += len(batch)
+        if told():
+            break
+    return position
+
+# %% wrong · others make another training run
+# -     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
+# +     loader = DataLoader(dataset, sampler=sampler, num_workers=2)
+
+# %% wrong · told() is asked once after each batch
+# -         if told():
+# +         if told() and told():
+
+# %% wrong · told() is asked once after each batch
+# -         if told():
+# -             break
+
+# -         train(batch)
+# +         if told():
+# +             break
+# +         train(batch)
+
+# %% wrong · the position is ahead of the training
+# -     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
+# +     loader = DataLoader(dataset, 4, sampler=sampler, num_workers=2, prefetch_factor=1)
+# -         position += len(batch)
+# +         position = sampler.position
+
+# %% wrong · two workers that read by turns
+# -     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
+# +     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=1, prefetch_factor=4)
+
+# %% wrong · nothing is read ahead
+def train_until_told(dataset, order, position, train, told):
+    while position < len(order):
+        some = order[position : position + 4]
+        train(next(iter(DataLoader(dataset, 4, sampler=some, num_workers=2))))
+        position += len(some)
+        if told():
+            break
+    return position
+
+# %% wrong · If all batches are read before training begins
+# -     for batch in loader:
+# +     for batch in list(loader):
+
+# %% wrong · it may be an image
+# -         position += len(batch)
+# +         position = order.index(int(batch[-1])) + 1

@@ -16,11 +16,13 @@ class Numbers(Dataset):
 
     def __init__(self, length):
         self.length = length
+        self.is_read = torch.zeros(length).share_memory_()  # workers write into it, too
 
     def __len__(self):
         return self.length
 
     def __getitem__(self, number):
+        self.is_read[number] = 1
         return torch.tensor([number, os.getpid()])
 
 
@@ -30,34 +32,34 @@ def order_for(length) -> list[int]:
 
 def live_on(answer, group, case):
     """Call the answer again and again, until it has been told as often as the case says."""
-    length, stops = case.args
-    dataset, position = Numbers(length), 0
-    lives, positions, asked, readers = [], [], [], set()
+    length, position, stops = case.args
+    lives = []
     for stop in stops:
-        trained, position, times = live(answer, dataset, position, stop, readers)
-        lives.append(trained)
-        positions.append(position)
-        asked.append(times)
-    alone = readers == {os.getpid()}
-    return {"lives": lives, "positions": positions, "asked": asked, "alone": alone}
+        lives.append(live(answer, length, position, stop))
+        position = lives[-1]["position"]
+    return {"lives": lives, "rank": os.getpid()}
 
 
-def live(answer, dataset, position, stop, readers) -> tuple[list[list[int]], int, int]:
-    """Return the batches trained on until told, the new position, and how often told() was asked.
+def live(answer, length, position, stop) -> dict:
+    """Return the batches trained on until told, the new position, and what was counted.
 
-    stop  batches after which told() is true
+    stop   batches after which told() is true
+    asked  how often told() was asked
+    ahead  the most samples that had been read, but not trained on, when told() was asked
     """
-    trained, asked = [], []
+    dataset, left = Numbers(length), order_for(length)[position:]
+    batches, readers, ahead = [], set(), []
 
     def train(batch):
-        trained.append(batch[:, 0].tolist())
+        batches.append(batch[:, 0].tolist())
         readers.update(batch[:, 1].tolist())
 
     def told():
-        asked.append(1)
-        return len(trained) >= stop
+        ahead.append(int(dataset.is_read[left].sum()) - sum(map(len, batches)))
+        return len(batches) >= stop
 
-    position = answer(dataset, order_for(len(dataset)), position, train, told)
+    position = answer(dataset, order_for(length), position, train, told)
     if isinstance(position, bool) or not isinstance(position, int):
         raise Rejection(f"it returned {position!r:.40}", ASKED)
-    return trained, position, len(asked)
+    return {"batches": batches, "position": position, "asked": len(ahead),
+            "ahead": max(ahead, default=0), "readers": sorted(readers)}  # fmt: skip

@@ -7,7 +7,7 @@
 
 # %% right · a smallest scale
 # -     scale = torch.where(largest > 0, largest / 448, 1.0)
-# +     scale = (largest / 448).clamp(min=1e-30)
+# +     scale = (largest / 448).clamp(min=1e-12)
 
 # %% right · an inverse scale, and numbers cut off at 448
 def gather_weights(shard, group=None):
@@ -101,3 +101,48 @@ def gather_weights(shard, group=None):
     dist.all_gather([part.view(torch.uint8) for part in parts], elements.view(torch.uint8),
                     group=group)
     return torch.cat(parts).float() * scale
+
+# %% wrong · the largest magnitude may lie on any rank
+# -     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+# +     dist.broadcast(largest, group_src=0, group=group)
+
+# %% wrong · rounded to a power of two, as in MXFP8
+# -     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     scale = torch.where(largest > 0, (largest / 448).log2().ceil().exp2(), 1.0)
+
+# %% wrong · too large for such small weights
+# -     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     scale = largest.clamp(min=1e-3) / 448
+
+# %% wrong · a number is added to the scale
+# -     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     scale = largest / 448 + 1e-8
+
+# %% wrong · look for 0 afterwards
+# -     dist.all_reduce(largest, dist.ReduceOp.MAX, group=group)
+# -     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     scale = torch.where(largest > 0, largest / 448, 1.0)
+# +     dist.all_reduce(scale, dist.ReduceOp.MAX, group=group)
+
+# %% wrong · the whole weight is asked in float32
+# -     return torch.cat(parts).float() * scale
+# +     return (torch.cat(parts).float() * scale).bfloat16()
+
+# %% wrong · along dimension 0
+# -     return torch.cat(parts).float() * scale
+# +     return torch.stack(parts).float() * scale
+
+# %% wrong · this rank's own shard is returned unrounded
+# -     return torch.cat(parts).float() * scale
+# +     parts = [part.float() * scale for part in parts]
+# +     parts[dist.get_rank(group)] = shard
+# +     return torch.cat(parts)
+
+# %% wrong · rounded to E5M2
+# -     elements = (shard / scale).to(torch.float8_e4m3fn)
+# +     elements = (shard / scale).to(torch.float8_e5m2)
+
+# %% wrong · a shard may have one dimension, or three
+# -     largest = shard.abs().max()
+# +     rows, columns = shard.shape
+# +     largest = shard.abs().max()

@@ -36,22 +36,22 @@ class MXFP8(MXFP8):
 class MXFP8(MXFP8):
     def quantize(self, x):
         parts = split_rows(x.float(), self.block)
-        power = torch.ceil(torch.log2(parts.abs().amax(-1) / 448)).clamp(min=-127)
+        power = torch.ceil(torch.log2(parts.double().abs().amax(-1) / 448)).clamp(min=-127)
         codes = torch.where(power.isfinite(), power + 127, 255.0).to(torch.uint8)
         scales = codes.view(E8M0)
         return join_rows(parts / scales.float()[..., None], x.shape).to(E4M3), scales
 
 # %% right · one is the scale of zeros
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
-# +         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
+# -         scales = power.clamp(min=-127).exp2().float()
+# +         scales = power.clamp(min=-127).exp2().float()
 # +         scales = torch.where(largest == 0, 1.0, scales)
 
 # %% wrong · rounded down: the OCP specification
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
-# +         scales = (largest.log2().floor() - 8).clamp(min=-127).exp2()
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = largest.log2().floor() - 8
 
 # %% wrong · rounded to the nearest power of two
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
+# -         scales = power.clamp(min=-127).exp2().float()
 # +         scales = (largest / 448).clamp(min=2.0**-127).to(E8M0).float()
 
 # %% wrong · all scales come from the largest magnitude of x
@@ -67,16 +67,16 @@ class MXFP8(MXFP8):
 # +         largest = blocks.amax(-1, keepdim=True).clamp(min=0)
 
 # %% wrong · the largest magnitude of a block becomes at most 1
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
-# +         scales = largest.log2().ceil().clamp(min=-127).exp2()
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = largest.log2().ceil()
 
 # %% wrong · E4M3 ends at 448
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
-# +         scales = (largest / 57344).log2().ceil().clamp(min=-127).exp2()
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = (largest / 57344).log2().ceil()
 
 # %% wrong · E4M3 has numbers up to 448
-# -         scales = (largest / largest_of(E4M3)).log2().ceil().clamp(min=-127).exp2()
-# +         scales = (largest / 240).log2().ceil().clamp(min=-127).exp2()
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = (largest / 240).log2().ceil()
 
 # %% wrong · makes 448 of an inf
 # -         blocks = split_rows(x.float(), self.block)
@@ -150,3 +150,51 @@ class MXFP8(MXFP8):
         kept = super().quantize(x)
         x.clamp_(-448, 448)
         return kept
+
+# %% wrong · log2 is a whole number then
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = (largest.double() / largest_of(E4M3)).log2().floor() + 1
+
+# %% wrong · float64 has enough digits
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = (largest / largest_of(E4M3)).log2().ceil()
+
+# %% wrong · compute in float32
+# -         blocks = split_rows(x.float(), self.block)
+# +         blocks = split_rows(x, self.block)
+# -         power = (largest.double() / largest_of(E4M3)).log2().ceil()  # float32 would round log2
+# +         power = (largest / largest_of(E4M3)).log2().ceil()
+
+# %% wrong · float32 and float8_e8m0fnu also have 2**-127
+# -         scales = power.clamp(min=-127).exp2().float()
+# +         scales = power.clamp(min=-126).exp2().float()
+
+# %% wrong · its scale has to be larger than 0
+# -         scales = power.clamp(min=-127).exp2().float()
+# +         scales = power.exp2().float()
+
+# %% wrong · which need not be 32
+# -         blocks = split_rows(x.float(), self.block)
+# +         blocks = split_rows(x.float(), BLOCK)
+
+# %% wrong · the scales of the last quantize are used here
+class MXFP8(MXFP8):
+    def quantize(self, x):
+        elements, self.scales = super().quantize(x)
+        return elements, self.scales
+    def dequantize(self, elements, scales):
+        return super().dequantize(elements, self.scales)
+
+# %% wrong · does not follow from the two shapes
+# -         blocks = split_rows(elements.float(), self.block)
+# +         blocks = split_rows(elements.float(), -(-elements.shape[-1] // scales.shape[-1]))
+
+# %% wrong · x may have any number of dimensions
+# -         blocks = split_rows(x.float(), self.block)
+# +         rows, length = x.shape
+# +         blocks = split_rows(x.float(), self.block)
+
+# %% wrong · x may be permuted
+# -         blocks = split_rows(x.float(), self.block)
+# +         blocks = split_rows(x.view(-1, x.shape[-1]).float(), self.block)
+# +         blocks = blocks.view(*x.shape[:-1], *blocks.shape[-2:])

@@ -7,12 +7,13 @@ import torch
 from coursekit.kit.results import NO_RETURN
 
 E4M3, E8M0 = torch.float8_e4m3fn, torch.float8_e8m0fnu
-FLOAT, HALF = torch.float32, torch.bfloat16
+FLOAT, HALF = "float32", "bfloat16"  # names, which a table can hold
 INF, NAN = math.inf, math.nan
+JUST_ABOVE = 448 * 1024 + 2**-5  # the next number of float32
 
-# Each case: shape, block, the largest magnitude of each block, row after row, and the dtype.
+# Each case: shape, block, the largest magnitude of each block, row after row, and the dtype's name.
 CASES = {
-    "4 numbers, a block": ((4,), 4, (448.0,), FLOAT),
+    "4 numbers, a block": ((4,), 4, (40.0,), FLOAT),
     "8 numbers, blocks of 4": ((8,), 4, (600.0, 460.0), FLOAT),
     "shape 2 × 5, blocks of 2": ((2, 5), 2, (900.0, 0.02, 448.0, 7.0, 500.0, 1e-5), FLOAT),
     "shape 2 × 1 × 7, blocks of 4": ((2, 1, 7), 4, (1.0, 300.0, 57344.0, 0.3), FLOAT),
@@ -20,7 +21,8 @@ CASES = {
     "a block of zeros": ((3, 4), 2, (5.0, 0.0, 0.0, 0.0, 0.7, 1e4), FLOAT),
     "bfloat16, shape 2 × 40, blocks of 32": ((2, 40), 32, (450.0, 0.11, 1000.0, 3e-4), HALF),
     "numbers from 1e-42 to 3e38": ((12,), 4, (3e38, 1e-42, 1e-36), FLOAT),
-    "shape 5 × 3, transposed, blocks of 2": ((5, 3), 2, (*(9.0, 600.0) * 4, 1.0, 0.2), FLOAT),
+    "just above 448 × 1,024": ((4,), 4, (JUST_ABOVE,), FLOAT),
+    "shape 2 × 3 × 3, permuted, blocks of 2": ((2, 3, 3), 2, (9.0, 600.0) * 6, FLOAT),
     "one inf and one nan": ((2, 8), 4, (INF, 2.0, 3.0, NAN), FLOAT),
 }
 
@@ -37,8 +39,8 @@ def make(shape, block, largest, dtype) -> torch.Tensor:
         powers = torch.randint(-14, 0, piece.shape, generator=source)
         piece.copy_((2 * torch.rand(piece.shape, generator=source) - 1) * 2.0**powers * finite)
         piece[len(piece) // 2] = -magnitude if number % 2 else magnitude
-    x = rows.view(shape).to(dtype)
-    return x.t().contiguous().t() if len(shape) == 2 and shape[0] > shape[1] else x
+    x = rows.view(shape).to(getattr(torch, dtype))
+    return x.transpose(0, 1).contiguous().transpose(0, 1) if len(shape) == 3 else x
 
 
 def make_stored(shape, block, largest, dtype):
@@ -94,7 +96,8 @@ def fault_of(got, x, block):
             return (f"{name} is {names[0]}, expected {names[1]}", why)
         if tuple(tensor.shape) != tuple(shape):
             what = f"{name} has the shape {list(tensor.shape)}, expected {list(shape)}"
-            return (what, SHAPES[name])
+            is_one = tuple(tensor.shape) == (*x.shape[:-1], 1)
+            return (what, ONE_A_ROW if is_one else SHAPES[name])
     return None
 
 
@@ -102,6 +105,7 @@ BYTES = {
     "elements": "an element takes one byte: .to(torch.float8_e4m3fn) converts a tensor",
     "scales": "a scale takes one byte: .to(torch.float8_e8m0fnu) converts a power of two",
 }
+ONE_A_ROW = "a row has one scale here: a block has self.block numbers, which need not be 32"
 SHAPES = {
     "elements": "there is one element per number of x, in the shape of x. Numbers that fill up the "
     "last block of a row are not part of the result",

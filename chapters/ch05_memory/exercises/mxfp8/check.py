@@ -20,6 +20,10 @@ NO_ARITHMETIC = (
 )
 
 
+ZEROS = "in a block of zeros, 0 / 0 is nan: its scale has to be larger than 0"
+ANY_DIMENSIONS = "x may have any number of dimensions, from one on: the last one is a row"
+
+
 def get_right(name):
     return lambda trial, place: compute_right_and_wrong(*trial.case.args)[name]
 
@@ -29,6 +33,18 @@ def right_powers(trial, place):
     right, got = compute_right_and_wrong(*trial.case.args), trial[place].powers
     is_free = right["is_free"] & (got != NO_SCALE)
     return got.where(is_free, right["powers"])
+
+
+def why_powers(trial) -> str:
+    right = compute_right_and_wrong(*trial.case.args)
+    if (right["is_free"] & (trial[0].powers == NO_SCALE)).any():
+        return ZEROS
+    return HIDDEN if "inf" in str(trial.case) else ""
+
+
+def why_elements(trial) -> str:
+    """Return what made nan of a block of zeros, if that has happened."""
+    return ZEROS if trial[0].elements.isnan().any() and "zeros" in str(trial.case) else ""
 
 
 EXERCISE = WarmExercise(
@@ -42,9 +58,9 @@ EXERCISE = WarmExercise(
               lambda trial, place: trial[place].fault[1]),
         never("changed", "x has changed", "the numbers of x stay as they are: make new tensors"),
         Equals("powers", right_powers, get_right("wrong powers"),
-               "the exponents of the scales (128 stands for nan)",
-               otherwise=lambda trial: HIDDEN if "inf" in str(trial.case) else ""),
-        Equals("elements", get_right("elements"), get_right("wrong elements")),
+               "the exponents of the scales (128 stands for nan)", otherwise=why_powers),
+        Equals("elements", get_right("elements"), get_right("wrong elements"),
+               otherwise=why_elements),
         Holds("kind", lambda kind: kind == "torch.float32",
               lambda kind: f"dequantize returns {kind.removeprefix('torch.')}",
               lambda trial, place: NO_RETURN if trial[place].kind == "None" else
@@ -52,7 +68,7 @@ EXERCISE = WarmExercise(
         Equals("back", get_right("back"), get_right("wrong back"), "what dequantize gives"),
         Equals("is_number", get_right("is_number"), called="where numbers come back",
                otherwise="a block with an inf or a nan comes back as nan, all of it, and no other "
-               "block does. In a block of zeros, 0 / 0 is nan: its scale has to be larger than 0"),
+               "block does"),
     ],
     right=describe_result,
     errors={
@@ -63,13 +79,17 @@ EXERCISE = WarmExercise(
         "dimension of their own make that easy: unflatten the last dimension",
         "Promotion for Float8": NO_ARITHMETIC,
         "not implemented for 'Float8": NO_ARITHMETIC,
+        "values to unpack": ANY_DIMENSIONS,
+        "view size is not compatible": "x may be permuted, and .view takes no such tensor: "
+        ".reshape copies the numbers where it has to",
         "BFloat16": "x may be bfloat16: x.float() has the same numbers in float32",
     },
     hints=(
         "F.pad(x, (0, k)) adds k zeros to each row, and unflatten(-1, (-1, block)) cuts rows into "
         "blocks. `split_rows` and `join_rows` in the lab do this.",
-        "Divide each block's largest magnitude by 448. The scale is the next power of two: "
-        ".log2().ceil().exp2(). The log2 of 0 is -inf, so clamp the exponent at -127.",
+        "Divide each block's largest magnitude by 448, in float64 because log2 is rounded. The "
+        "scale is the next power of two: .log2().ceil().exp2(). The log2 of 0 is -inf, so clamp "
+        "the exponent at -127.",
         "An inf or a nan among the numbers makes the largest magnitude inf or nan, and a cast to "
         "float8_e8m0fnu makes nan of both. So nothing has to be done for them.",
         "dequantize: elements.float() in blocks, times scales.float().unsqueeze(-1).",

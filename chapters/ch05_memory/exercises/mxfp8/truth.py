@@ -28,7 +28,7 @@ def compute_right_and_wrong(*args) -> dict:
         "back": multiply(*stored, block),
         "wrong powers": wrong_powers(x, block),
         "wrong elements": wrong_elements(x, block, powers),
-        "wrong back": wrong_back(x, *stored, block),
+        "wrong back": wrong_back(x, powers, *stored, block),
     }
 
 
@@ -94,7 +94,20 @@ TO_ONE = (
     "the largest magnitude of a block becomes at most 1 here. E4M3 has numbers up to 448: use "
     "them, or small numbers become 0 that need not"
 )
-TO_240 = "the largest magnitude becomes at most 240 here; E4M3 has numbers up to 448"
+TO_256 = "the largest magnitude becomes at most 256 here; E4M3 has numbers up to 448"
+ONE_MORE = (
+    "a block whose largest magnitude is 448 times a power of two needs this power as its scale, "
+    "which is twice as large here: log2 is a whole number then, and has to stay what it is"
+)
+LEAST_126 = "the smallest scale is 2**-126 here, but float32 and float8_e8m0fnu also have 2**-127"
+IN_FLOAT32 = (
+    "just above 448 times a power of two, log2 is so close to a whole number that float32 rounds "
+    "it to that number, and the scale becomes too small: float64 has enough digits"
+)
+IN_BFLOAT16 = (
+    "the scales are computed in bfloat16 here, whose numbers have 8 significant bits: compute in "
+    "float32"
+)
 TO_57344 = "57,344 is the largest number of E5M2; E4M3 ends at 448"
 HIDDEN = (
     "a block with an inf or a nan needs the scale nan, or nobody sees that a number was no number: "
@@ -109,7 +122,14 @@ TURNS = (
     "the scales are dealt out in turns: element 0 gets scale 0, element 1 gets scale 1, and so on. "
     "The elements of a block are neighbours"
 )
+GUESSED = (
+    "the length of a block does not follow from the two shapes, because the last block of a row "
+    "may be shorter: it is self.block"
+)
 KEPT = "these are the numbers of x: dequantize gets elements and scales, and uses nothing else"
+KEPT_SCALES = (
+    "the scales of the last quantize are used here: dequantize has to use those that it is given"
+)
 
 
 def powers_by(x, block, power_of):
@@ -130,18 +150,28 @@ def wrong_powers(x, block):
     of_rows = torch.tensor([smallest_power(row.abs().max().item())
                             for row in finite.reshape(-1, x.shape[-1])])  # fmt: skip
     found = {
+        IN_FLOAT32: powers_by(x, block, lambda piece, m: power_in(torch.float32, m)),
         FLOOR: powers_by(x, block, lambda piece, m: math.floor(math.log2(m)) - 8),
         NEAREST: powers_by(x, block, lambda piece, m: to_nearest_power(m / 448)),
         SIGNED: powers_by(x, block, lambda piece, m: smallest_power(max(piece.max().item(), 0))),
         TO_ONE: powers_by(x, block, lambda piece, m: math.ceil(math.log2(m))),
-        TO_240: powers_by(x, block, lambda piece, m: math.ceil(math.log2(m / 240))),
+        TO_256: powers_by(x, block, lambda piece, m: math.ceil(math.log2(m / 256))),
         TO_57344: powers_by(x, block, lambda piece, m: math.ceil(math.log2(m / 57344))),
         INVERSE: negative,
+        ONE_MORE: powers_by(x, block, lambda piece, m: math.floor(math.log2(m / 448)) + 1),
+        LEAST_126: right.clamp(min=-126),
     }
+    if x.dtype == torch.bfloat16:
+        found[IN_BFLOAT16] = powers_by(x, block, lambda piece, m: power_in(torch.bfloat16, m))
     if right.numel() > 1:
         found[WHOLE] = torch.full_like(right, most)
         found[OF_ROW] = of_rows.view(*x.shape[:-1], 1).expand(right.shape).int()
     return found
+
+
+def power_in(dtype, magnitude) -> int:
+    """Return the exponent that this dtype's arithmetic gives."""
+    return int((torch.tensor(magnitude, dtype=dtype) / 448).log2().ceil())
 
 
 def to_nearest_power(value) -> int:
@@ -168,11 +198,13 @@ def towards_zero(number) -> float:
     return math.copysign(NUMBERS[below], number)
 
 
-def wrong_back(x, elements, scales, block):
+def wrong_back(x, powers, elements, scales, block):
     turns = scales.double().flatten().repeat(elements.numel())[: elements.numel()]
     return {
         UNSCALED: elements.double(),
         DIVIDED: elements.double() / (multiply(torch.ones_like(elements), scales, block)),
         TURNS: elements.double() * turns.view(elements.shape),
+        KEPT_SCALES: elements.double() * 2.0 ** spread(powers, x, block).double(),
+        GUESSED: multiply(elements, scales, -(-x.shape[-1] // scales.shape[-1])),
         KEPT: x.double(),
     }
