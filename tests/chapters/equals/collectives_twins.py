@@ -49,7 +49,8 @@ def make_chunks(condition):
 def members(condition) -> list[int]:
     """Return the ranks of a condition's group: all, or all but rank 0 if there are others."""
     n = dist.get_world_size()
-    return list(range(min(1, n - 1) if condition == "a group of some ranks" else 0, n))
+    first = {"a group of some ranks": min(1, n - 1), "a group of half of the ranks": n // 2}
+    return list(range(first.get(condition, 0), n))
 
 
 def pair(ours, theirs, make, result=lambda x: x):
@@ -148,6 +149,7 @@ def own_group(lines):
 SUMS = TENSORS | NOT_CONTIGUOUS
 LISTS = {k: v for k, v in TENSORS.items() if k not in SHAPES} | {"empty": EQUAL, "uneven": EQUAL}
 GRID = {k: v for k, v in SUMS.items() if k != "a group of some ranks"}
+HALVES = GRID | {"a group of half of the ranks": EQUAL}  # of three, one has no partner
 TWINS = [
     Twin("collectives.all_reduce_ring", SUMS,
          pair(RINGS.all_reduce_ring, lambda x, g: dist.all_reduce(x, group=g), make_tensor, whole)),
@@ -166,7 +168,7 @@ TWINS = [
     Twin("collectives.all_reduce_buckets", LISTS | {"two dtypes": "several dtypes"},
          pair(lambda x, g: RINGS.all_reduce_buckets(x, 100, g),
               lambda x, g: [dist.all_reduce(one, group=g) for one in x], make_chunks, whole)),
-    Twin("halving_doubling.all_reduce_halving_doubling", SUMS,
+    Twin("halving_doubling.all_reduce_halving_doubling", HALVES,
          pair(HALVING.all_reduce_halving_doubling, lambda x, g: dist.all_reduce(x, group=g),
               make_tensor, whole), sizes=(2, 1, 4)),
     Twin("across_machines.hierarchical_all_reduce", GRID,

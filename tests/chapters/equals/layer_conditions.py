@@ -151,8 +151,8 @@ def prepare(kind):
             wide = x.double() if x.is_floating_point() else x
             return in_one_process(deepcopy(whole).double(), wide, slope.double())
 
-        is_half = condition in HALVES or condition in AUTOCAST
-        return (ours, theirs, exact) if is_half else (ours, theirs)
+        is_rough = condition in HALVES or condition in FLOATS
+        return (ours, theirs, exact) if is_rough else (ours, theirs)
 
     return prepare
 

@@ -115,6 +115,11 @@ class Heads(Case):
             getattr(whole.query_key_value, kind).requires_grad_(False)
         return whole
 
+    def input(self):
+        if self.condition == "expanded":  # with equal tokens the queries' gradient is 0
+            return self.draw(1, 3, self.width).expand(2, 3, self.width)
+        return super().input()
+
     def split(self, whole):
         return SHARED.FewHeads(whole, self.group)
 

@@ -23,6 +23,7 @@ class Loss(nn.Module):
 
 
 def cross_entropy(logits, targets):
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))  # as the docstring says
     return F.cross_entropy(torch.atleast_2d(logits).flatten(0, -2), targets.flatten())
 
 
