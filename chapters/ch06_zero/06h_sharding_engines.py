@@ -327,16 +327,15 @@ Table(["from the inside out", "graphs compiled", "the graph recomputes", "gradie
 # pays for it:
 
 # %% tags=["nbval-ignore-output"]
-missing = compiled.why_no_compiler()
-print(missing or "", end="")
-trained = {} if missing else {
-    way: launch(compiled.train, way == "compiled", world_size=1, device="cpu",
-                timeout=180).values[0]
-    for way in ("as it is", "compiled")}
-Table(["", "first step", "the quickest other one", "weights as without, to 1e-5"],
-      [[way, f"{first:.2f} s", f"{1e3 * min(others):.1f} ms",
-        relative_gap(weights, trained["as it is"][1]) < 1e-5]
-       for way, ((first, *others), weights) in trained.items()]) if trained else None
+if missing := compiled.why_no_compiler():
+    print(missing)
+else:
+    trained = {way: launch(compiled.train, way == "compiled", world_size=1, device="cpu",
+                           timeout=180).values[0] for way in ("as it is", "compiled")}
+    display(Table(["", "first step", "the quickest other one", "the same weights, to 1e-5"],
+                  [[way, f"{first:.2f} s", f"{1e3 * min(others):.1f} ms",
+                    relative_gap(weights, trained["as it is"][1]) < 1e-5]
+                   for way, ((first, *others), weights) in trained.items()]))
 
 # %% [markdown]
 # The weights are the same up to float32's rounding: a compiler adds up in another order. This model

@@ -66,6 +66,12 @@ def compiler() -> str:
     return load_solved_lab("compiled_fsdp2").why_no_compiler()
 
 
+def without_compiler(function, *args):
+    """Call a function in this process, which finds no compiler of C++ from here on."""
+    os.environ.update(CXX="/nonexistent/g++", PATH="")
+    return function(*args)
+
+
 def python_of_all() -> bool:
     from classroom.sandbox import other_user
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import load_solved_lab
+from needs import without_compiler
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import close, launch
@@ -20,6 +21,11 @@ COMPILED, SIMPLE = map(load_solved_lab, ("compiled_ddp", "simple_ddp"))
 def test_graphs_end_where_buckets_do_unless_a_larger_cap_is_set(optimize_ddp, cap, told):
     run = launch(COMPILED.run_compiled, optimize_ddp, cap, world_size=2, device="cpu")
     assert {COMPILED.describe_events(events) for events, *_ in run.values} == {told}
+
+
+def test_no_graph_needs_a_compiler_of_cpp():
+    run = launch(without_compiler, COMPILED.run_compiled, True, 2, world_size=2, device="cpu")
+    assert COMPILED.describe_events(run.values[0][0]) == "0 1 [2] 2 [2] 3 [2] 4 [2]"
 
 
 def test_bytes_that_start_before_the_last_graph_are_a_share():

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from exercise_names import EX
 from helpers import load_solved_lab
-from needs import mark
+from needs import mark, without_compiler
 
 from coursekit.check_runner import find_exercise
 from pedagogy_lib import RankError, close, launch, measure
@@ -186,6 +186,20 @@ def test_compiled_and_recomputed_units_have_the_gradients_of_one_process(n):
     orders = launch(COMPILED.try_orders, world_size=n, device="cpu").values[0]
     wanted = launch(one_process_of, n, world_size=1, device="cpu").values[0]
     assert all(close(gradients, wanted) for _, _, gradients in orders.values())
+
+
+@pytest.mark.parametrize(("name", "value"), [("CXX", "/nonexistent/g++"), ("PATH", "")])
+def test_a_computer_without_a_compiler_gets_one_sentence(monkeypatch, name, value):
+    """Inductor does not look for another compiler than the one in CXX."""
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv(name, value)
+    sentence = COMPILED.why_no_compiler()
+    assert sentence.startswith("This computer has no C++ compiler") and "\n" not in sentence
+
+
+def test_the_graphs_of_the_orders_need_no_compiler():
+    found = launch(without_compiler, COMPILED.try_orders, world_size=2, device="cpu").values[0]
+    assert found["recompute, compile, shard"][0] == 1
 
 
 @pytest.mark.deep
