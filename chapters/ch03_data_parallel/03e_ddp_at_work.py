@@ -418,8 +418,9 @@ print(f"in one process with all samples, with {compiled.right_gradient(2):.4f}")
 
 # %% [markdown]
 # It returns `step(inputs, targets)`, which takes this rank's samples, clears old gradients, runs a
-# compiled forward, and leaves in `.grad` the mean gradient over the samples of all ranks. It
-# returns this rank's loss, as `loss_fn` gives it, without a graph.
+# compiled forward, and leaves in `.grad` the mean gradient over the samples of all ranks, for which
+# each gradient is exchanged once. It returns this rank's loss, as `loss_fn` gives it, without a
+# graph.
 #
 # For example, with one weight $w = 1$ and the loss $w \cdot x$, rank 0 has $x = 2$ and rank 1 has
 # $x = 4$. Both get the gradient 3; rank 0's step returns 2, and rank 1's returns 4.

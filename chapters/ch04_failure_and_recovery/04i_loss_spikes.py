@@ -183,7 +183,8 @@ Table(["what is wrong", "norm in the first such step, × median", "highest test 
 # * `norms` is a list of floats: the norms of earlier sane steps, the same on all ranks. A step is
 #   sane if the norm of its sum is finite and, once there are `AT_LEAST` (10) norms, at most `times`
 #   their median.
-# * Compute the norm in float32 at least: a float16 sum may be finite, and its norm in float16 not.
+# * Compute the norm in float32 at least: 16 bits round it, and in float16 it would be infinite over
+#   65,504.
 # * Append the norm of a sane step to `norms`. Return whether the step is sane.
 
 # %% [markdown]

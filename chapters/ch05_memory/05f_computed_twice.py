@@ -287,7 +287,7 @@ plot_bars(pictured,
 
 # %% tags=["nbval-ignore-output"]
 slower = recomputation.find_slower_than_flops(found)
-print("clearly longer than their FLOPs say:", "; ".join(slower) or "none")
+print("clearly longer than their FLOPs say:", *(slower or ["none"]), sep="\n    ")
 Table(["recomputed", "kept for each block", "FLOPs", "time here"],
       [[way, f"{of_block[way]:.1f}", f"{more_flops[way]:.2f} ×", f"{times[way]:.2f} ×"]
        for way in ways],

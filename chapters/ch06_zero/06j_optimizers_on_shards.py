@@ -160,7 +160,7 @@ check("{{deal_matrices}}", deal_matrices)
 
 # %% [markdown]
 # * Only its owner orthogonalizes a matrix, and only its owner gathers it.
-# * Every shard travels once to the owner, and once back.
+# * Every shard travels once to the owner, and once back, as a tensor and not as an object.
 # * All gathers come first, then all computing, then all scatters, so that owners compute at the
 #   same time.
 #

@@ -145,3 +145,18 @@ def gather_uneven(shard, lengths, group=None):
 # %% wrong · pad to max(lengths)
 # -     n, most = dist.get_world_size(group), max(lengths)
 # +     n, most = dist.get_world_size(group), max(lengths) + 1
+
+# %% wrong · padding is told by `lengths`
+def gather_uneven(shard, lengths, group=None):
+    padded = shard.new_full((max(lengths),), -1000)
+    padded[: len(shard)] = shard
+    everything = shard.new_empty(len(lengths) * max(lengths))
+    all_gather_flat(everything, padded, group=group)
+    return everything[everything != -1000]
+
+# %% wrong · padding is told by `lengths`
+# -     padded, everything = shard.new_zeros(most), shard.new_empty(n * most)
+# +     padded, everything = shard.new_full((most,), 12345), shard.new_empty(n * most)
+# -     rows = everything.view(n, most)
+# -     return torch.cat([row[:length] for row, length in zip(rows, lengths)])
+# +     return everything[everything != 12345]

@@ -5,7 +5,7 @@ import torch
 from coursekit.kit import GROUP, Equals, RankCase, RankExercise, Sends, World, never
 from pedagogy_lib.basics.errors import HangError
 
-from .cases import LARGE, gather
+from .cases import AS_PADDING, LARGE, gather
 from .truth import (
     EMPTY_MISSING,
     WHY_MORE,
@@ -29,11 +29,14 @@ EXERCISE = RankExercise(
         RankCase(World(2), ((0, 0), torch.float64), ", no numbers"),
         RankCase(GROUP, ((1, 3, 2), torch.float64), ", 1, 3 and 2 numbers"),
         RankCase(World(3), (LARGE, torch.float64), ", large shards"),
+        RankCase(World(3), ((2, 4, 3), torch.float64), AS_PADDING),
     ],
     work=gather,
     facts=[
         never("is_changed", "the list `lengths` has changed", "it belongs to the caller"),
         Equals("whole", whole, mistakes, "what it returns"),
+        never("is_fooled", "a number of a shard is missing if it is the one that pads shards",
+              "padding is told by `lengths`, and not by its value, which a shard may have, too"),
         Equals("shard", own, mistakes_of_shard, "the shard"),
         never("is_shared", "what it returns has the memory of the shard",
               "this is the caller's tensor: return a new one"),

@@ -130,3 +130,16 @@ def compiled_step(model, compile_it, loss_fn):
 # -         loss.backward()
 # +         loss.backward()
 # +         torch.optim.SGD(model.parameters(), lr=0.1).step()
+
+# %% wrong · exchanged more than once in a step
+# -         loss.backward()
+# +         loss.backward()
+# +         for p in model.parameters():
+# +             dist.all_reduce(p.grad)
+# +             p.grad /= dist.get_world_size()
+
+# %% wrong · exchanged more than once in a step
+# -         loss.backward()
+# +         loss.backward()
+# +         whole = torch.cat([p.grad.flatten() for p in model.parameters()])
+# +         dist.all_reduce(whole)

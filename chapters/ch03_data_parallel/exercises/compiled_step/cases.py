@@ -8,17 +8,19 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from coursekit.kit import measure_answer
 from coursekit.kit.reference_training import FEATURES, batch_of, flat, gradients_in, uneven_loss
 
 STEPS = 2
+WIDE = 2_000  # hidden units, where bytes are compared with a formula
 
 
 class Small(nn.Module):
     """Two layers, whose weights are the same on every rank."""
 
-    def __init__(self):
+    def __init__(self, hidden=3):
         super().__init__()
-        self.first, self.second = nn.Linear(FEATURES, 3), nn.Linear(3, 1)
+        self.first, self.second = nn.Linear(FEATURES, hidden), nn.Linear(hidden, 1)
         source = torch.Generator().manual_seed(5)
         for parameter in self.parameters():
             nn.init.normal_(parameter, std=0.5, generator=source)
@@ -35,7 +37,7 @@ def try_step(answer, group, case):
     import torch._dynamo  # torch._logging knows its logger from here on
 
     torch._logging.set_logs(dynamo=logging.ERROR)
-    model, rank, ran, made = Small(), dist.get_rank(), [], []
+    model, rank, ran, made = Small(*case.args), dist.get_rank(), [], []
     before = flat(model.parameters())
 
     def run_noting(graph, inputs):
@@ -61,7 +63,8 @@ def try_step(answer, group, case):
     usual_init = DistributedDataParallel.__init__
     with patch.object(DistributedDataParallel, "__init__", init):
         for number in range(STEPS):
-            loss = step(*batch_of(rank, number))
+            with measure_answer(memory=False):  # torch.compile allows no follower of tensors
+                loss = step(*batch_of(rank, number))
             found["graph"] |= getattr(loss, "requires_grad", False)
             found["losses"].append(None if loss is None else float(loss))
             found["gradients"].append(gradients_in(model))

@@ -1,16 +1,25 @@
 """A compiled step under DistributedDataParallel with two mistakes that raise no error."""
 
-from coursekit.kit import Equals, Holds, RankCase, RankExercise, World, never
+from coursekit.kit import Equals, Holds, RankCase, RankExercise, Sends, World, never
 from coursekit.kit.reference_training import HANGS
 
-from .cases import STEPS, try_step
-from .truth import mean_gradients, own_losses, wrong_gradients, wrong_losses
+from .cases import STEPS, WIDE, try_step
+from .truth import mean_gradients, most_bytes, own_losses, wrong_gradients, wrong_losses
 
 FINDS_A_BUG = True
 
+MORE_THAN_ONCE = (
+    "gradients are exchanged more than once in a step. DDP's backward leaves the mean over the "
+    "ranks in `.grad`: nothing has to be averaged after it"
+)
+
 EXERCISE = RankExercise(
     "compiled_step",
-    cases=[RankCase(World(2)), RankCase(World(3))],
+    cases=[
+        RankCase(World(2)),
+        RankCase(World(3)),
+        RankCase(World(2), (WIDE,), f", {WIDE:,} hidden units"),
+    ],
     work=try_step,
     facts=[
         Holds("is_function", bool, "what compiled_step() returns is no function",
@@ -30,6 +39,8 @@ EXERCISE = RankExercise(
         never("evaluates", "model.training is False now", "the mode is the caller's"),
         never("graph", "what step() returns has a graph",
               "it keeps the activations of the step alive: detach it"),
+        Sends(most_bytes, f"one all-reduce of all gradients in each of {STEPS} steps is",
+              lambda trial, times: MORE_THAN_ONCE),
     ],
     right="compiled, and after each step the gradients of one process",
     errors={

@@ -9,7 +9,7 @@ from .cases import STEPS, Small
 
 def table_of(trial):
     """Return the gradients of each rank's samples in each step, (steps, ranks, elements)."""
-    model = Small()
+    model = Small(*trial.case.args)
     return torch.stack([
         torch.stack([slopes(model, batch_of(rank, step), uneven_loss) for rank in trial.case.ranks])
         for step in range(STEPS)
@@ -49,7 +49,7 @@ def wrong_gradients(trial, place):
 
 
 def own_losses(trial, place):
-    model, rank = Small(), trial.case.ranks[place]
+    model, rank = Small(*trial.case.args), trial.case.ranks[place]
     batches = [batch_of(rank, step) for step in range(STEPS)]
     return [uneven_loss(model(inputs), targets).item() for inputs, targets in batches]
 
@@ -64,3 +64,9 @@ def wrong_losses(trial, place):
             [sum(losses) / trial.n for losses in zip(*each)],
         "step() returns nothing: this rank's loss is asked": [None] * STEPS,
     }  # fmt: skip
+
+
+def most_bytes(trial, place):
+    """Return the bytes that a rank has to send; None where headers are most of what it sends."""
+    numel = sum(parameter.numel() for parameter in Small(*trial.case.args).parameters())
+    return bool(trial.case.args) and STEPS * 2 * (1 - 1 / trial.n) * 8 * numel + 8192

@@ -25,6 +25,10 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # -     norm = flat.norm(dtype=torch.float64).item()
 # +     norm = flat.norm(dtype=torch.promote_types(flat.dtype, torch.float32)).item()
 
+# %% right · always in float32
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = flat.float().norm().item()
+
 # %% wrong · own gradient was judged
 # -     dist.all_reduce(flat, group=group)
 # -     norm = flat.norm(dtype=torch.float64).item()
@@ -108,6 +112,8 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # +     limit = times * median(norms) if len(norms) >= AT_LEAST else float("inf")
 
 # %% wrong · the numbers of the sum are finite
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = flat.float().norm().item()
 # -     is_sane = norm <= limit and norm < float("inf")
 # +     is_sane = norm <= limit and flat.isfinite().all().item()
 
@@ -120,11 +126,15 @@ def sum_and_judge(flat, norms, times=4.0, group=None):
 # +     return torch.tensor(is_sane)
 
 # %% wrong · the norm is rounded
-# -     norm = flat.norm().item()
-# +     norm = flat.float().norm().item()
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = round(flat.norm(dtype=torch.float64).item(), 3)
+
+# %% wrong · the norm is rounded
+# -     norm = flat.norm(dtype=torch.float64).item()
+# +     norm = (flat.double() if flat.dtype == torch.float16 else flat).norm().item()
 
 # %% wrong · this is not the norm of the sum
-# -     norm = flat.norm().item()
+# -     norm = flat.norm(dtype=torch.float64).item()
 # +     norm = flat.abs().max().item()
 
 # %% wrong · not written into flat

@@ -45,6 +45,7 @@ KINDS = {  # for each rank (the last one for all further ranks), the first numbe
     "limit": ([3.0, 0.0], [0.0, 4.0], [0.0, 0.0]),
     "six": ([6.0, 0.0], [0.0, 0.0]),
     "half": ([60000.0, 32000.0], [0.0, 25600.0], [0.0, 0.0]),
+    "odd": ([1.0, 0.0], [0.0, 3.0], [0.0, 0.0]),
     "ten": ([6.0, 0.0], [0.0, 8.0]),
     "large numbers": ([1e30, 0.0], [0.0, 0.0]),
 }
@@ -73,9 +74,9 @@ def judge(answer, group, case):
     if kind == "large numbers":  # whose norm overflows or not, as it is computed
         if known and not math.isfinite(known[-1]):
             raise Rejection(f"norms ends with {known[-1]}", NORM_OVERFLOWS)
-        return {"flat": flat}
+        return {"flat": flat.double()}
     return {
-        "flat": flat.nan_to_num(**REPLACED),
+        "flat": flat.nan_to_num(**REPLACED).double(),
         "sane": bool(value),
         "norms": [float(norm) for norm in known],
     }

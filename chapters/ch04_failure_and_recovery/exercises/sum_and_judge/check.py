@@ -3,6 +3,7 @@
 import torch
 
 from coursekit.kit import GROUP, Equals, RankExercise, Sends, World, complains
+from pedagogy_lib.basics.closeness import close_in_float32
 
 from .cases import (
     BORN_LATE,
@@ -60,6 +61,7 @@ EXERCISE = RankExercise(
         make_case(World(2), "limit", [2.0] * 12, "times = 2", times=2.0),
         make_case(World(2), "overflow", [], "a sum that overflows float32", dtype=torch.float32),
         make_case(World(2), "half", HIGH, "a float16 sum of norm 83,173", dtype=torch.float16),
+        make_case(World(2), "odd", CALM, "a bfloat16 sum of norm √10", dtype=torch.bfloat16),
         make_case(World(2), "large numbers", [], "1e30 in float32", dtype=torch.float32),
         make_case(World(1), "spike", CALM, "a spike"),
         make_case(GROUP, "calm", CALM, "a usual step in a group"),
@@ -69,7 +71,7 @@ EXERCISE = RankExercise(
     facts=[
         Equals("flat", summed, mistakes_of_sum, "flat"),
         Equals("sane", is_sane, mistakes_of_judgement, "what is returned"),
-        Equals("norms", norms_after, mistakes_of_norms, "norms", is_norm_rounded),
+        Equals("norms", norms_after, mistakes_of_norms, "norms", is_norm_rounded, close_in_float32),
         complains(find_more_calls),
         Sends(expect_bytes, "one all-reduce of flat sends", {"": SEPARATE}),
     ],

@@ -84,7 +84,10 @@ IN_FRONT = "the norm was put in front: append it"
 
 NO_NORM = "this is not the norm of the sum, the root of the sum of its squares: flat.norm()"
 
-ROUNDED = "the norm is rounded: compute it in flat's dtype, and append it as it is"
+ROUNDED = (
+    "the norm is rounded: compute it in float32 at least, flat.norm(dtype=torch.float64), and "
+    "append it as it is"
+)
 
 OWN_KEPT = (
     "this rank's own gradient was judged, and its norm appended. Ranks then have different norms, "
@@ -146,15 +149,15 @@ def own(trial, place):
 
 
 def summed(trial, place):
-    return total(trial).nan_to_num(**REPLACED)
+    return total(trial).nan_to_num(**REPLACED).double()
 
 
 def mistakes_of_sum(trial, place):
     return {
-        (IN_PLACE if is_sane(trial, place) else NOT_WRITTEN): own(trial, place).nan_to_num(
-            **REPLACED
-        ),
-        MEAN_OF_FLATS: (total(trial) / trial.n).nan_to_num(**REPLACED),
+        (IN_PLACE if is_sane(trial, place) else NOT_WRITTEN): own(trial, place)
+        .nan_to_num(**REPLACED)
+        .double(),
+        MEAN_OF_FLATS: (total(trial) / trial.n).nan_to_num(**REPLACED).double(),
         "flat is all zeros: the gradients of a step that is not sane stay as they are": 0
         * summed(trial, place),
     }
@@ -221,7 +224,7 @@ def is_norm_rounded(trial) -> str:
     """Return the diagnosis if the last norm of each rank is nearly right, else ""."""
     wanted = norms_after(trial, 0)
     found = trial.collect_values("norms")
-    near = (len(of) == len(wanted) and abs(of[-1] - wanted[-1]) < 0.05 for of in found)
+    near = (len(of) == len(wanted) and abs(of[-1] - wanted[-1]) < 0.01 * wanted[-1] for of in found)
     return ROUNDED if all(near) else ""
 
 

@@ -15,6 +15,7 @@ EXERCISE = Formula(
     cases={
         "three parts, budget 9": [(EXAMPLE, 9)],
         "six parts, budgets 20, 26 and 32": [(UNEQUAL, 20), (UNEQUAL, 26), (UNEQUAL, 32)],
+        "four parts, from small to large": [([(2, 1), (6, 2), (12, 3), (12, 8)], 6)],
         "everything fits": [(EXAMPLE, 15), (EXAMPLE, 100)],
         "nothing may be kept": [(EXAMPLE, 0)],
         "no part at all": [([], 10)],

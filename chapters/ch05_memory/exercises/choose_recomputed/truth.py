@@ -1,5 +1,7 @@
 """The right results, and the results of known mistakes."""
 
+from itertools import combinations
+
 
 def choices(parts):
     """Yield each set of indices, as a list."""
@@ -64,6 +66,51 @@ def others(parts, budget):
     return sorted(set(range(len(parts))) - set(cheapest(parts, budget)))
 
 
+def smallest_choice(lengths):
+    """Return a function that takes the first fitting choice of the first length that has one."""
+
+    def function(parts, budget):
+        some = (chosen for length in lengths(len(parts))
+                for chosen in combinations(range(len(parts)), length))  # fmt: skip
+        return list(next(chosen for chosen in some if fits_budget(parts, chosen, budget)))
+
+    return function
+
+
+def greedily_without_the_needless(parts, budget):
+    chosen = greedily(lambda size, flops: size / max(flops, 1e-9))(parts, budget)
+    for k in sorted(chosen, key=lambda k: -parts[k][1]):
+        without = [one for one in chosen if one != k]
+        chosen = without if kept_by(parts, without) <= budget else chosen
+    return chosen
+
+
+def keep_greedily(parts, budget):
+    """Return the rest if parts with the most FLOPs per byte are kept as long as they fit."""
+    kept = []
+    for k in sorted(range(len(parts)), key=lambda k: -parts[k][1] / max(parts[k][0], 1e-9)):
+        if bytes_of(parts, [*kept, k]) <= budget:
+            kept.append(k)
+    return sorted(set(range(len(parts))) - set(kept))
+
+
+def cheapest_but_all(parts, budget):
+    found = cheapest(parts, budget)
+    return [] if len(found) == len(parts) else found
+
+
+def is_run(chosen) -> bool:
+    return not chosen or chosen[-1] - chosen[0] + 1 == len(chosen)
+
+
+def exchange(parts):
+    return [(flops, size) for size, flops in parts]
+
+
+def sort_by_bytes(parts, budget):
+    return sorted(cheapest(parts, budget), key=lambda k: -parts[k][0])
+
+
 def sort_by_flops(parts, budget):
     return sorted(cheapest(parts, budget), key=lambda k: parts[k][1])
 
@@ -97,6 +144,33 @@ MISTAKES = [
     ("equal parts are one here: take the index of each part, and not parts.index(part)",
      lambda parts, budget: [parts.index(parts[k]) for k in cheapest(parts, budget)]),
     ("the indices are in the order of their FLOPs; asked is ascending order", sort_by_flops),
+    ("the indices are in the order of their bytes; asked is ascending order", sort_by_bytes),
+    ("the first parts are taken, one after another, until the rest fits; asked are the fewest "
+     "FLOPs", greedily(lambda size, flops: 0)),
+    ("this is the first choice of the fewest parts that is enough; asked are the fewest FLOPs",
+     smallest_choice(lambda n: range(n + 1))),
+    ("the most bytes per FLOP are taken first, and what is not needed is left out again. Another "
+     "choice may still be cheaper: try all of them", greedily_without_the_needless),
+    ("the parts with the most FLOPs per byte are kept as long as they fit. Another choice may be "
+     "cheaper: try all of them", keep_greedily),
+    ("to recompute all parts is a choice, too, and it may be the only one that fits: count to "
+     "their number, inclusive",
+     cheapest_but_all),
+    ("to recompute nothing is a choice, too, and the best one if everything fits: count from 0",
+     of_those(lambda parts, chosen, budget: fits_budget(parts, chosen, budget)
+              and (chosen or not parts))),
+    ("only parts side by side are tried: any parts may be recomputed together",
+     of_those(lambda parts, chosen, budget: fits_budget(parts, chosen, budget)
+              and is_run(chosen))),
+    ("a pair is (bytes, FLOPs), and is read the other way round",
+     lambda parts, budget: cheapest(exchange(parts), budget)),
+    ("indices are counted from 0", lambda parts, budget: [k + 1 for k in cheapest(parts, budget)]),
+    ("these are the parts themselves; asked are their indices",
+     lambda parts, budget: [parts[k] for k in cheapest(parts, budget)]),
+    ("this says of each part whether it is recomputed; asked are the indices of those that are",
+     lambda parts, budget: [k in cheapest(parts, budget) for k in range(len(parts))]),
+    ("the FLOPs are returned, too; asked is the list of indices alone",
+     lambda parts, budget: [flops_of(parts, cheapest(parts, budget)), cheapest(parts, budget)]),
 ]  # fmt: skip
 
 

@@ -138,3 +138,11 @@ def accumulate_sharded(model, loss_fn, micro_batches):
         (loss_fn(model(inputs), targets) / count).backward()
     model.set_requires_gradient_sync(True)
     (loss_fn(model(inputs), targets) / count).backward()
+
+# %% wrong · and none follows
+# -         (loss_fn(model(inputs), targets) / count).backward()
+# +         (loss_fn(model(inputs), targets) / count).backward(retain_graph=True)
+
+# %% wrong · is a mean over them already
+# -         (loss_fn(model(inputs), targets) / count).backward()
+# +         (loss_fn(model(inputs), targets) / count / len(inputs)).backward()

@@ -58,6 +58,20 @@ def last_settings(FSDPModule):
 
 
 @contextmanager
+def graphs_kept():
+    """Yield a list with one entry for each backward that keeps its graph."""
+    found, usual = [], torch.autograd.backward
+
+    def backward(tensors, slopes=None, retain_graph=None, create_graph=False, *args, **kwargs):
+        if retain_graph or create_graph:
+            found.append("retain_graph")
+        return usual(tensors, slopes, retain_graph, create_graph, *args, **kwargs)
+
+    with patch.object(torch.autograd, "backward", backward):
+        yield found
+
+
+@contextmanager
 def passes_of(model):
     """Yield a list of the model's forwards and backwards, in order."""
     found = []
@@ -81,12 +95,13 @@ def try_accumulation(answer, group, case):
         fully_shard(unit, mesh=mesh)
     before, pieces = whole(model), pieces_of(dist.get_rank(), case)
     given, returned = list(pieces), []
-    with last_settings(FSDPModule) as settings, passes_of(model) as passes:
+    with last_settings(FSDPModule) as settings, passes_of(model) as passes, graphs_kept() as kept:
         work = lambda: returned.append(answer(model, uneven_loss, pieces))  # noqa: E731
         found = {"reduced": count_reduced(work)}
     in_turn = passes == ["forward", "backward"] * len(given)
     found |= {
         "passes": "" if in_turn else ", ".join(passes), "returned": returned != [None],
+        "kept": len(kept),
         "left": [f"{name}({value})" for name, value in settings.items() if not value],
         "evaluates": not model.training, "taken": [*map(id, pieces)] != [*map(id, given)],
     }  # fmt: skip

@@ -29,6 +29,8 @@ EXERCISE = RankExercise(
         never("passes", "forwards and backwards are: {}", "one micro-batch at a time: its forward, "
               "its backward, and then the next. Otherwise the activations of several are in memory "
               "at once, which accumulation is to avoid"),
+        never("kept", "{} backwards keep their graph", "retain_graph=True keeps a micro-batch's "
+              "activations for another backward, and none follows: leave it out"),
         Holds("reduced", lambda count: count == BLOCKS + 1,
               f"{{}} reduce-scatters; expected one for each of the {BLOCKS + 1} units",
               why_reduced),

@@ -24,12 +24,15 @@ def mean_gradient(trial, place):
 def wrong_gradients(trial, place):
     n, (count,), table = trial.n, trial.case.args, table_of(trial)
     mean, last = table.mean((0, 1)), table[:, -1].mean(0)
+    samples = len(pieces_of(trial.case.ranks[0], trial.case)[0][0])
     return {
         "the micro-batches are summed up: nothing is divided by how many there are": count * mean,
         "the loss is divided by the number of ranks, too. FSDP2 has averaged over them": mean / n,
         "this is the sum over the ranks: FSDP2 gives the mean, and something multiplies it":
             n * mean,
         "it is divided by the number of micro-batches twice": mean / count,
+        "the loss is divided by the number of samples, too: loss_fn is a mean over them already":
+            mean / samples,
         "only the last micro-batch counts: something clears the gradients of those before it":
             last / count,
         "only the last micro-batch counts, as if it were all": last,

@@ -50,7 +50,7 @@ def bytes_per_number(param, reduce, output, autocast):
 # -     return weights, product, logits, 4 if autocast else logits, reduce or weights
 # +     return weights, product, logits, reduce or weights
 
-# %% wrong · right for
+# %% wrong · reduce_dtype decides about the gradients
 # -     return weights, product, logits, 4 if autocast else logits, reduce or weights
 # +     reduced = (reduce if param or output else None) or weights
 # +     return weights, product, logits, 4 if autocast else logits, reduced

@@ -2,7 +2,7 @@
 
 from coursekit.kit import Formula
 
-from .truth import MISTAKES, NAMES, bytes_in_step, inputs
+from .truth import MISTAKES, NAMES, RULES, bytes_in_step, inputs
 
 CASES = {
     "nothing set": [(None, None, None, False)],
@@ -32,6 +32,17 @@ def why_of_another_length(found, case) -> str:
     return SHAPE if any(len(value) != len(NAMES) for value in lists) else ""
 
 
+def rule_of_the_first_wrong(found, case) -> str:
+    """Return what decides about the first wrong number of a case."""
+    if told := why_of_another_length(found, case):
+        return told
+    for call, got in zip(CASES[case], found[case]):
+        for name, mine, right in zip(NAMES, got, bytes_in_step(*call)):
+            if mine != right:
+                return RULES[name] if mine in (2, 4) else SHAPE
+    return ""
+
+
 EXERCISE = Formula(
     "bytes_per_number",
     cases=CASES,
@@ -40,7 +51,7 @@ EXERCISE = Formula(
     differs=differs,
     asked="five numbers: gathered, product, output, loss, reduced",
     shape=SHAPE,
-    explain=why_of_another_length,
+    explain=rule_of_the_first_wrong,
     mistakes=MISTAKES,
     hints=(
         "Follow the numbers in the order in which they arise: the gathered weights first. Which "

@@ -29,6 +29,9 @@ EXERCISE = Formula(
     whole="owners are ranks, which are whole numbers",
     asked="a list of ranks, one for each matrix",
     shape="return a list with the owner of each matrix, a rank from 0 to n - 1",
+    errors={
+        "not enough values to unpack": "`shapes` may be empty: there is nothing to deal out then",
+    },
     hints=(
         "What does each matrix cost? Which of them should find its rank first, when all ranks are "
         "still free?",

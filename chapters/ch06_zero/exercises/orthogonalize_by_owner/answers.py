@@ -181,3 +181,9 @@ def orthogonalize_by_owner(shards, owners, group=None):
 # %% wrong · has the default dtype
 # -         pieces = [torch.empty_like(shard) for _ in range(n)] if rank == owner else None
 # +         pieces = [torch.empty(shard.shape) for _ in range(n)] if rank == owner else None
+
+# %% wrong · travel as pickled objects
+# -         pieces = [torch.empty_like(shard) for _ in range(n)] if rank == owner else None
+# -         dist.gather(shard, pieces, group=group, group_dst=owner)
+# +         pieces = [None] * n if rank == owner else None
+# +         dist.gather_object(shard, pieces, group=group, group_dst=owner)

@@ -5,7 +5,7 @@ import torch.distributed as dist
 from torch.utils.flop_counter import FlopCounterMode
 
 from coursekit.kit import GROUP, RankCase, World, measure_answer
-from coursekit.kit.observed_calls import AllRequests
+from coursekit.kit.observed_calls import AllRequests, tensors_in
 from coursekit.kit.results import detach_result
 
 SMALL = ((4, 3), (2, 5), (2, 2), (6, 1))  # rows and columns of a shard, not of a matrix
@@ -33,12 +33,14 @@ class Events(AllRequests):
 
     def __init__(self):
         super().__init__()
-        self.names = []
+        self.names, self.dtypes = [], set()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         before = len(self.made)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         self.names += [call.name for call in self.made[before:]]
+        if self.made[before:]:
+            self.dtypes |= {x.dtype for x in tensors_in(args)}
         if func.overloadpacket.__name__ in ("mm", "addmm", "bmm", "baddbmm"):
             self.names.append("compute")
         return result
@@ -61,6 +63,7 @@ def try_owners(answer, group, case):
         "changed": any(map(differs, shards, before)) or given != list(owners),
         "flops": counter.get_total_flops(),
         "events": events.names,
+        "pickled": {torch.uint8, torch.int64} <= events.dtypes,  # bytes, and how many they are
         "kept": bytes_kept(found) - sum(s.nbytes for s in shards)
         if is_list and shapes == LARGE
         else 0,

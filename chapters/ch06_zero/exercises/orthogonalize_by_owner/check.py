@@ -38,6 +38,12 @@ EXERCISE = RankExercise(
             "they belong to the caller: write results into new tensors, such as "
             "torch.empty_like(shard)",
         ),
+        never(
+            "pickled",
+            "the rows are right, but they travel as pickled objects",
+            "all ranks know shapes and dtypes: dist.gather and dist.scatter send tensors as they "
+            "are. An object is pickled, copied, and its size has to travel first",
+        ),
         need_owners_alone,
         need_three_phases,
         Sends(most_bytes, "to the owners and back it is", WHY_SENT),

@@ -123,6 +123,8 @@ MISTAKES = [
      rotate_with(speeds=powers(lambda i, half: -(i + 1) / half))),
     ("all pairs are rotated by the same angle: it is p * base ** (-2 i / size) for pair i",
      rotate_with(speeds=powers(lambda i, half: 0 * i))),
+    ("the angles are taken as degrees: p times a speed is in radians, as cos and sin take it",
+     rotate_with(tables=lambda angles: (angles.deg2rad().cos(), angles.deg2rad().sin()))),
     ("base is not used: 10,000 is only its default",
      rotate_with(speeds=lambda half, base: 1e4 ** (-torch.arange(half).double() / half))),
 ]  # fmt: skip
