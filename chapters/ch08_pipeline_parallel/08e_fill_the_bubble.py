@@ -113,10 +113,10 @@ plot_schedule({name: measured for name, (_, measured) in runs.items()})
 # ### Exercise {{order_forwards}} · Order forwards in groups of any size
 #
 # Write `order_forwards(microbatches, chunks, size)` in [labs/schedules.py](../labs/schedules.py).
-# Return a list with a pair (micro-batch, chunk) for each forward of a rank, in order. Micro-batches
-# come in groups of `size`, and the last group has those that are left. A group goes through chunk
-# 0, then through chunk 1, and so on, before the next group begins. `size` may be larger than
-# `microbatches`; then all of them are one group.
+# Return a list of pairs of `int`, (micro-batch, chunk), one for each forward of a rank, in order.
+# Micro-batches come in groups of `size`, and the last group has those that are left, even if it is
+# a single one. A group goes through chunk 0, then through chunk 1, and so on, before the next group
+# begins. `size` may be larger than `microbatches`; then all of them are one group.
 #
 # For example, `order_forwards(3, 2, 2)` is `[(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]`.
 
@@ -153,12 +153,13 @@ Table(["N", "groups", "bubble (forwards)", "rank 0 keeps"],
 # * **Each group has at least $p$ micro-batches**: the bubble is $\frac{p-1}{v}$ times a forward and
 #   a backward, as if nothing were left over.
 # * **The last group has fewer**: the bubble is longer. A rank goes through a short group before its
-#   first micro-batch has come round, and then it waits. (With more chunks, ranks may even hang.)
-# * **All groups have fewer**: with $N$ well below $p$ the ranks hang. The warm-up ends before a
-#   micro-batch has come round, and each rank waits for a forward that no rank has begun.
+#   first micro-batch has come round, and then it waits. (It may even hang.)
+# * **All groups have fewer**: with $N \le p - 2$ the ranks hang, and with $N = p - 1$ they may. The
+#   warm-up ends before a micro-batch has come round, and each rank waits for a forward that no rank
+#   has begun.
 #
-# Rank 0 keeps $\frac{2(p-1) + (v-1)N + 1}{v}$ micro-batches, so take the smallest $N$ of the first
-# kind.
+# If $N \ge p$, rank 0 keeps $\frac{2(p-1) + (v-1)N + 1}{v}$ micro-batches, or all $m$ if these are
+# fewer. So take the smallest $N$ of the first kind.
 
 # %% [markdown]
 # Here are both kinds on real ranks, whose computing is emulated.
@@ -181,9 +182,9 @@ Table(["micro-batches", "N", "as one process, up to rounding"],
 
 # %% [markdown]
 # What is a larger group good for? A micro-batch needs $p$ turns to come round, and a rank needs it
-# again after $N$ turns. The other $N - p$ turns are slack for slow messages. With $N = m$, all
-# forwards of a chunk precede those of the next one: this is **breadth-first**, while $N = p$ is
-# **depth-first**.
+# again after $N$ turns. The other $N - p$ turns are slack for slow messages. $N = p$ is
+# **depth-first**. With $N = m$, all forwards of a chunk precede those of the next one, as in
+# **breadth-first**, which also runs all forwards before the first backward, and keeps all of them.
 
 # %%
 shares, many = [0, 0.1, 0.2, 0.3], 4 * p
@@ -196,8 +197,9 @@ plot_against(shares, {f"{name}, keeps {groups.most_kept(rows) / 2:g}":
              title=f"{p} ranks, {many} micro-batches, 2 chunks (simulated)")
 
 # %% [markdown]
-# Larger groups hide more of the messages and keep more activations. Llama 3's report looks for the
-# best size between both orders.
+# Larger groups hide more of the messages and keep more activations. In these simulations, $N = 2p$
+# is the useful end: larger groups hide nothing more. Llama 3's report looks for the best size
+# between both orders.
 #
 # **On GPUs.** Megatron Core has the option `--microbatch-group-size-per-virtual-pipeline-stage` for
 # $N$. It [raises an

@@ -203,7 +203,8 @@ Table(["an all-to-all takes", "F alone", "B alone", "F + B", "F&B, one block", "
 
 # %% [markdown]
 # And the whole schedule, with a message of 1.5? Each chunk has the 4 layers. In the second timeline
-# the two of a pair run one after the other.
+# the two of a pair run one after the other. (A B computes its W while its messages travel. An I has
+# all messages and no W, so here it takes as long as a forward.)
 
 # %%
 name = "DualPipe" if zero_bubbles.can_run("DualPipe", p, m) else "DualPipeV"
@@ -216,11 +217,19 @@ joined = both["pairs as blocks"]
 idle = [joined.seconds - busy for busy in joined.busy_seconds]
 print(f"{name}: idle for {min(idle):.4g} to {max(idle):.4g} forwards, by rank; the README's bubble "
       f"{overlapped.published_bubble(name, p, times_of[1.5]):.4g}")
+for way, line in both.items():
+    share = min(overlapped.computing_shares(line, times_of[1.5]))
+    print(f"{way}: no action for {line.idle_share:.0%} of the time,",
+          f"processors compute for {share:.0%}")
 
 # %% [markdown]
+# The timelines show what occupies a rank, and an action occupies it even while it waits for an
+# all-to-all that nothing hides. This is why processors compute for less of the time than the
+# timelines suggest.
+#
 # With messages, ranks idle for different times, since they have different numbers of actions
 # outside of pairs, where messages are not hidden. The README's formula gives one number for all. It
-# is exact here where a pair takes as long as both actions apart, as in the lines above.
+# assumes that B takes as long as I and W together, and it is exact here if no message takes time.
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do

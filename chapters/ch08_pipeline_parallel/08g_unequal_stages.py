@@ -156,8 +156,9 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 
 # %% tags=["nbval-ignore-output"]
 vocabulary_pipeline = lab("vocabulary_pipeline")
+vocabulary_measured = lab("vocabulary_measured")
 vocabulary, big = 128 * 128, {"width": 256, "blocks": max(8, p), "heads": 4}
-took = launch(vocabulary_pipeline.layer_seconds, vocabulary, p, big, world_size=1).values[0]
+took = launch(vocabulary_measured.layer_seconds, vocabulary, p, big, world_size=1).values[0]
 layers = took["layers"]
 whole_sizes = pipeline_parallel.balance(layers, p)
 before = pipeline_balance.work_of(layers, whole_sizes)
@@ -200,7 +201,8 @@ plot_bars([f"stage {k}" for k in range(p)],
 # * $\log \sum_v e^{s_v}$ over the tokens of all stages, (targets,);
 # * $\sum_v P_v w_v$ over the tokens of all stages, (targets, width).
 #
-# Logits may be in the thousands, and no exp may overflow. Nothing is sent.
+# They have the dtype of `vectors`. Logits may be in the thousands and as far apart, between stages
+# or targets, and no exp may overflow. Nothing is sent.
 
 # %% [markdown]
 # For example, stage 0 has the logits 0 and 0 with the rows 1 and 3 (the width is 1), and stage 1
@@ -240,12 +242,12 @@ Table(["rank 0 keeps", f"bubble, {m} micro-batches", f"{2 * m} micro-batches"],
 pace_of_rank = {kind: [0.010 * one for one in of] if isinstance(of, list) else 0.010 * of
                 for kind, of in times.items()}
 output_rows, _ = output_schedules.list_schedule(p, m, pace_of_rank)
-run = launch(vocabulary_pipeline.run_step, output_rows, pace_of_rank, world_size=p, device="cpu")
+run = launch(vocabulary_measured.run_step, output_rows, pace_of_rank, world_size=p, device="cpu")
 real = balanced["balanced"][1]
 lab("output_passes").plot_output_passes({
     "whole layers, balanced": ([[schedules.Action(*one) for one in row] for row in real.rows],
                                real.spans),
-    "output layer over all stages": (output_rows, vocabulary_pipeline.spans_of(run)),
+    "output layer over all stages": (output_rows, vocabulary_measured.spans_of(run)),
 }, "The same model in two ways, on real ranks")
 
 # %% [markdown]
@@ -258,39 +260,38 @@ found = launch(vocabulary_pipeline.gap, 37, m - 1, world_size=p).values
 print("loss and all gradients as one process, up to rounding:", max(found) <= rounding())
 
 # %% [markdown]
-# What does it send? Of each token, the last rank sends $y$ to all others. Each of these sends it
+# What does it send? Per token, the last rank sends $y$ to all others, and each of these sends it
 # the vector, the target's row and three numbers, next to an activation and a gradient for its
-# neighbours.
+# neighbours. Rank 0 looks up a micro-batch right before its forward: the vector of a token comes
+# from the rank that has its row, and the gradient goes back there.
 
 # %%
 sizes, samples = {"width": 256, "blocks": p, "heads": 4}, 2
-sends = [launch(vocabulary_pipeline.run_step, output_rows, {}, vocabulary, samples, sizes,
+sends = [launch(vocabulary_measured.run_step, output_rows, {}, vocabulary, samples, sizes,
                 world_size=p, device="cpu")]
-sends.append(launch(vocabulary_pipeline.run_whole, [2] + [1] * (p - 2) + [2], m, vocabulary,
+sends.append(launch(vocabulary_measured.run_whole, [2] + [1] * (p - 2) + [2], m, vocabulary,
                     samples, sizes, world_size=p, device="cpu"))
 spread_run, whole_run = (one["step"] for one in sends)
 
 # %% tags=["nbval-ignore-output"]
-tokens, h = samples * m * 16, 256
-embedded = 2 * (p - 1) / p * h  # an all-reduce of the embedded tokens; its gradient is left out
-planned = [4e-6 * tokens * (embedded + (rank < p - 1) * (3 * h + 3) + (rank > 0) * h
-                            + (rank == p - 1) * (p - 1) * (h + 1)) for rank in range(p)]
+planned = vocabulary_measured.plan_bytes(p, m, samples, vocabulary, sizes["width"])  # in bytes
 shown = [(step, kind) for kind in ("parameters", "total") for step in (whole_run, spread_run)]
 Table(["rank", "sent, whole", "spread", "planned", "parameters, whole", "spread", "total, whole",
        "spread"],
       [[rank, *(f"{step.sent_bytes[rank] / 1e6:.2f}" for step in (whole_run, spread_run)),
-        f"{planned[rank]:.2f}", *(f"{step.peak_bytes[rank][kind] / 1e6:.0f}"
-                                  for step, kind in shown)] for rank in range(p)],
-      note="In MB, of a step. The gradient of the embedded tokens is not in the plan.")
+        f"{planned[rank] / 1e6:.2f}", *(f"{step.peak_bytes[rank][kind] / 1e6:.0f}"
+                                        for step, kind in shown)] for rank in range(p)],
+      note="In MB, of a step.")
 
 # %% [markdown]
 # With whole layers, the first and the last rank have the two large matrices and their gradients,
-# and the last one also the logits. Spread, all ranks have about equally much. The price is more
-# bytes from every rank, and one more micro-batch in flight.
+# and the last one also the logits. Spread, all ranks have about equally much, however many
+# micro-batches there are, and tied weights are one parameter. The price is more bytes from every
+# rank, and one more micro-batch in flight.
 #
-# **On GPUs.** Yeung et al. use collectives for these messages, and two variants with one or two
-# barriers, which keep $p + 1$ and $p + 2$ micro-batches. They report 5 to 51 % more throughput than
-# other ways ([paper](https://arxiv.org/abs/2411.05288),
+# **On GPUs.** Yeung et al. use collectives, and two variants with one or two barriers, which keep
+# $p + 1$ and $p + 2$ micro-batches. They report 5 to 51 % more throughput than other ways
+# ([paper](https://arxiv.org/abs/2411.05288),
 # [code](https://github.com/sail-sg/VocabularyParallelism)). Megatron Core places whole layers
 # instead: `--pipeline-model-parallel-layout "Et*3|(tt|)*29,m|L"` gives the loss a stage [of its
 # own](https://docs.nvidia.com/megatron-core/developer-guide/latest/user-guide/features/pipeline_parallel_layout.html).

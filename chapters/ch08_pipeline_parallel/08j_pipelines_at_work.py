@@ -104,19 +104,14 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
           title=f"{p} ranks, {m} micro-batches; computing emulated")
 
 # %% [markdown]
-# Outlines are what the schedule alone would leave idle. What lies above them has other reasons: the
-# layers also compute for real, messages take time, and each action runs some Python. ZB-V has six
-# actions where 1F1B has two. So do not compare the bars of two schedules. Compare a bar with its
-# own outline.
+# Outlines are what the schedule alone would leave idle, so compare a bar with its own outline. What
+# lies above has other reasons: layers also compute for real, messages take time, and each action
+# runs some Python, which weighs most in ZB-V, with six short actions where 1F1B has two. On a GPU
+# with stages of many blocks we expect a smaller share.
 #
-# *On CPU cores* an action's overhead depends on what else the cores do, and an action of ZB-V takes
-# only 20 ms. On a GPU with stages of many blocks we expect overhead to be a smaller share.
-
-# %% [markdown]
-# If PyTorch's ZB-V idles longer than the course's, the likely reason is processor time. When we
-# timed the actions of both (torch 2.13), PyTorch's ranks needed more of it in a step, most of it in
-# I and W. For each micro-batch, PyTorch's engine walks through the graph in Python, and looks for
-# the part that belongs to the weights. The course's engine only splits linear layers.
+# If PyTorch's ZB-V idles longer than the course's, a likely reason is I and W (timed with torch
+# 2.13): for each micro-batch, its engine walks through the graph in Python to find the part that
+# belongs to the weights. The course's engine only splits linear layers.
 
 # %% [markdown]
 # ### The message under autocast
@@ -136,11 +131,9 @@ for way in pipelines_autocast.WAYS:
 # first step has taught it. If that step ran in float32, say to warm up, then a later message of
 # half the bytes is written into a float32 buffer: two bfloat16 numbers are read as one, and the
 # rest of the buffer is older. The fourth line says whether your version notices it; 2.13 does not,
-# over Gloo. The other way round, a message is twice as long as its buffer: Gloo notices that, and
-# ends the receiver's process. So decide on autocast before the first step and stay with it, or
-# cast a stage's output to a fixed dtype.
-
-# %% [markdown]
+# over Gloo. So decide on autocast before the first step, or cast a stage's output. (Gloo notices a
+# message longer than its buffer.)
+#
 # **On GPUs** torchtitan does not use autocast with a pipeline alone, and leaves precision to FSDP2,
 # according to a [pull request](https://github.com/pytorch/torchtitan/pull/2213). NCCL was not tried.
 
@@ -189,16 +182,14 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
        for way, zero in ways.items()])
 
 # %% [markdown]
-# (In the picture, the lines of no ZeRO and of stage 1 lie on each other.) ZeRO stage 2 saves nearly
-# a third of the gradients here, and sends 4.5 times as much. With more replicas it saves more, up
-# to all gradients but one layer's. But a pipeline's rank has the gradients of its own stage alone,
-# so there is less to save.
-
-# %% [markdown]
+# ZeRO stage 2 saves nearly a third of the gradients here, and sends 4.5 times as much. With more
+# replicas it saves more, up to all gradients but one layer's. But a pipeline's rank has the
+# gradients of its own stage alone, so there is less to save.
+#
 # The lab's ZeRO engines are those of chapter 06, which know nothing of pipelines. An engine that
-# does can gather the weights once in a step, and reduce the gradients once. In theory it then sends
-# as much as stage 1, while it keeps whole weights and gradients during the step. **So with a
-# pipeline one takes ZeRO stage 1, gathers and reduces once in a step, or sends much more.**
+# does can gather the weights once in a step and reduce the gradients once. In theory it sends as
+# much as stage 1, but keeps whole weights and gradients during the step. **So with a pipeline one
+# takes ZeRO stage 1, gathers and reduces once in a step, or sends much more.**
 
 # %% [markdown]
 # ### Breadth-first: the weights of one chunk at a time
@@ -248,8 +239,8 @@ for count in (2, 4):
 #
 # The gradients of this plan are right, but it sends more with every micro-batch. The cell above
 # shows it for rank 0 and 2 chunks. Mend `plan_moves(row)`. `row` is a list of actions, each with a
-# `kind` (`"F"` or `"B"`), a `microbatch` and a `chunk`, in any order that can run. Return the list
-# of all actions, in their order, with moves in between:
+# `kind` (`"F"` or `"B"`), a `microbatch` and a `chunk`, in any order that can run. Return a list
+# of all these actions, in their order, with `Move`s in between:
 #
 # * A chunk is whole when an action needs it, and at most one chunk is whole at a time.
 # * A chunk is gathered as seldom as this allows, and is not whole in the end.
@@ -304,7 +295,8 @@ Table(["order, room", "gathers, m = 4", "m = 8", "sent (planned), m = 8", *kinds
 # With room for one chunk, breadth-first gathers $2v - 1$ times, whatever $m$ is, while depth-first
 # changes its chunk again and again. If all chunks stay whole, both gather $v$ times. The price of
 # breadth-first is that every micro-batch is kept on all chunks, as under GPipe. In exchange, whole
-# gradients exist for one chunk at a time.
+# gradients exist for one chunk at a time. To prefetch a chunk while another one computes (06f), a
+# rank needs room for two. This lab gathers when a chunk is needed, so it hides no gather.
 
 # %%
 gaps = {order: launch(sharded.gap_of_plan, order, 3, 2, plan_moves, world_size=4).values

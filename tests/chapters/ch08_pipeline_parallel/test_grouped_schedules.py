@@ -49,6 +49,35 @@ def test_rank_0_keeps_what_the_formula_says():
             assert kept == min(2 * (p - 1) + (v - 1) * size + 1, v * m)
 
 
+def test_ranks_hang_if_all_groups_have_fewer_micro_batches_than_ranks_less_one():
+    for p, v in itertools.product((3, 4, 5, 6), (2, 3)):
+        for size in range(1, p - 1):
+            with pytest.raises(ValueError, match="nobody can go on"):
+                GROUPS.bubble_of(rows_in_groups(p, v, 4 * size, size), v)
+        usual = 3 * (p - 1) / v
+        assert GROUPS.bubble_of(rows_in_groups(p, v, 4 * (p - 1), p - 1), v) > 3 * usual
+
+
+def test_groups_of_twice_the_ranks_hide_as_much_as_any():
+    for p, share in itertools.product((2, 3, 4), (0.1, 0.2, 0.3, 0.5)):
+        sizes = (p, 2 * p, 4 * p)
+        smallest, twice, largest = (
+            GROUPS.bubble_of(rows_in_groups(p, 2, 4 * p, size), 2, share) for size in sizes
+        )
+        assert smallest > twice + 0.1
+        assert twice == pytest.approx(largest)
+
+
+def test_a_single_group_is_breadth_first_only_forward():
+    p, m, v = 4, 16, 2
+    single = rows_in_groups(p, v, m, m)
+    breadth = SCHEDULES.rows_of(SCHEDULES.breadth_first, p, m, chunks=v)
+    for one, other in zip(single, breadth):
+        forwards = [[a for a in row if a.kind == "F"] for row in (one, other)]
+        assert forwards[0] == forwards[1]
+    assert (GROUPS.most_kept(single) / v, GROUPS.most_kept(breadth) / v) == (11.5, 16)
+
+
 def test_with_whole_groups_it_is_interleaved():
     for p, v, groups in itertools.product((1, 2, 3, 4), (2, 3), (1, 2, 3)):
         usual = SCHEDULES.rows_of(SCHEDULES.interleaved, p, groups * p, chunks=v)

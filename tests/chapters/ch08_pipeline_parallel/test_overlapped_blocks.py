@@ -58,3 +58,47 @@ def test_without_messages_the_readmes_bubble_is_exact(name):
         slower = BLOCKS.simulate_step(name, p, m, BLOCKS.times_of_blocks(4, 1.5), joined=False)
         joined = BLOCKS.simulate_step(name, p, m, BLOCKS.times_of_blocks(4, 1.5))
         assert joined.seconds < slower.seconds
+
+
+def half_without_weights(layers):
+    """Return the pieces of a backward without those of weights, written out."""
+    names = ["combine", "MLP", "dispatch", "attention"] * layers
+    return [
+        BLOCKS.Piece(name, "I", name in ("combine", "dispatch"), number - 1 if number else None)
+        for number, name in enumerate(names)
+    ]
+
+
+def test_a_half_for_the_inputs_hides_no_message():
+    """Its W come later in the schedule, so they cannot run while its messages travel."""
+    for layers, message in itertools.product((1, 2, 4), (0.0, 0.5, 1.0, 1.5, 3.0)):
+        took = BLOCKS.times_of_blocks(layers, message)
+        alone = BLOCKS.length_of(BLOCKS.run_pieces([half_without_weights(layers)], message))
+        assert took["I"] == alone == layers * (2 + 2 * message)
+        assert max(took["I"], 4 * layers) <= took["B"] <= took["I"] + took["W"]
+
+
+@pytest.mark.parametrize("name, ranks, m", [("DualPipe", 4, 8), ("DualPipeV", 3, 7)])
+def test_an_i_takes_its_time_in_the_schedule(name, ranks, m):
+    times = BLOCKS.times_of_blocks(4, 1.5)
+    line = BLOCKS.simulate_step(name, ranks, m, times)
+    took = {
+        kind: {round(b - a, 9) for row, spans in zip(line.rows, line.spans)
+               for (one, _, _), (a, b) in zip(row, spans) if one == kind}
+        for kind in "IW"
+    }  # fmt: skip
+    assert took == {"I": {times["I"] / times["F"]}, "W": {times["W"] / times["F"]}}
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_processor_computes_less_than_its_blocks_last(joined):
+    """DualPipe gives a rank 8 forwards and backwards of 8 and 16 pieces of computing."""
+    times = BLOCKS.times_of_blocks(4, 1.5)
+    line = BLOCKS.simulate_step("DualPipe", 4, 8, times, joined)
+    shares = BLOCKS.computing_shares(line, times)
+    assert shares == pytest.approx([8 * 24 / (line.seconds * times["F"])] * 4)
+    assert all(share < busy / line.seconds for share, busy in zip(shares, line.busy_seconds))
+    without = BLOCKS.times_of_blocks(4, 0.0)
+    line = BLOCKS.simulate_step("DualPipe", 4, 8, without, joined)
+    busy = [one / line.seconds for one in line.busy_seconds]
+    assert BLOCKS.computing_shares(line, without) == pytest.approx(busy)

@@ -4,6 +4,7 @@ import itertools
 from functools import partial
 
 import pytest
+import torch
 from helpers import load_solved_lab
 from selection import parametrize
 
@@ -71,6 +72,18 @@ def test_weights_are_those_of_one_process(order, most):
     for m, chunks in ((3, 4), (1, 2), (5, 1)):
         run = launch(SHARDED.gap_of_plan, order, m, chunks, plan, world_size=4, device="cpu")
         assert max(run.values) <= min(rounding(), 1e-12)
+
+
+@pytest.mark.parametrize(
+    "frozen", [("letters", "blocks.1.norm_1", "blocks.5"), ("blocks.1", "blocks.2")]
+)
+def test_frozen_weights_stay_as_they_are(frozen):
+    """With weight decay, an optimizer would move them. Blocks 1 and 2 are all of a chunk."""
+    plan = partial(SHARDED.plan_with_room, most=1)
+    decayed = partial(torch.optim.SGD, lr=0.1, weight_decay=0.3)
+    work = partial(SHARDED.gap_of_plan, frozen=frozen, make_optimizer=decayed)
+    run = launch(work, "breadth-first", 3, 2, plan, world_size=4, device="cpu")
+    assert max(run.values) <= min(rounding(), 1e-12)
 
 
 def reduce_each_backward(row):

@@ -65,3 +65,44 @@ def order_forwards(microbatches, chunks, size):
     return [[(i, chunk) for chunk in range(chunks)
              for i in range(first, min(first + size, microbatches))]
             for first in range(0, microbatches, size)]
+
+# %% wrong · got a generator
+def order_forwards(microbatches, chunks, size):
+    for first in range(0, microbatches, size):
+        for chunk in range(chunks):
+            for i in range(first, min(first + size, microbatches)):
+                yield i, chunk
+
+# %% wrong · a pair with a Tensor
+def order_forwards(microbatches, chunks, size):
+    import torch
+    groups = torch.arange(microbatches).split(size)
+    return [(i, chunk) for group in groups for chunk in range(chunks) for i in group]
+
+# %% wrong · a pair with a float
+# -         (i, chunk)
+# +         (float(i), chunk)
+
+# %% wrong · `size` is how many micro-batches a group has
+def order_forwards(microbatches, chunks, size):
+    each = -(-microbatches // size)
+    return [(i, chunk) for first in range(0, microbatches, each) for chunk in range(chunks)
+            for i in range(first, min(first + each, microbatches))]
+
+# %% wrong · what is left is a group of its own
+def order_forwards(microbatches, chunks, size):
+    ends = [size * k for k in range(max(1, microbatches // size))] + [microbatches]
+    return [(i, chunk) for first, end in zip(ends, ends[1:]) for chunk in range(chunks)
+            for i in range(first, end)]
+
+# %% wrong · a last group of a single micro-batch is left out
+# -         for first in range(0, microbatches, size)
+# +         for first in range(0, microbatches - 1, size)
+
+# %% wrong · every group goes through chunk 0 first
+# -         for chunk in range(chunks)
+# +         for chunk in sorted(range(chunks), reverse=first // size % 2 == 1)
+
+# %% wrong · there are always two chunks here
+# -         for chunk in range(chunks)
+# +         for chunk in (0, 1)

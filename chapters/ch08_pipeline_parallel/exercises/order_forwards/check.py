@@ -1,8 +1,10 @@
 """The order of forwards in an interleaved schedule, in groups of any size."""
 
-from coursekit.kit import Formula
+from coursekit.answers.remote_answer import call_next_to_answer
+from coursekit.kit import Formula, Wrong
 from pedagogy_lib.basics.units import format_count
 
+from .cases import describe_other_type
 from .truth import MISTAKES, truth
 
 SIZES = [(3, 2, 2), (7, 2, 3), (11, 3, 4), (6, 2, 3), (5, 2, 5), (3, 2, 4), (4, 1, 3), (1, 3, 1)]
@@ -26,9 +28,20 @@ def explain(found, case) -> str:
     values = found[case][0]
     if any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in values):
         return "asked is a list of pairs: (micro-batch, chunk). The kind is left out"
-    if any(isinstance(number, float) for pair in values for number in pair):
-        return "micro-batches and chunks are whole numbers: divide with //"
     return ""
+
+
+def need_pairs_of_int(answer):
+    """Raise `Wrong` for other types, which look alike once they are plain numbers."""
+    call = SIZES[0]
+    other = call_next_to_answer(describe_other_type, answer, call)
+    if other:
+        raise Wrong(
+            "the types", f"expected a list of pairs of int, got {other}",
+            "schedules index and compare these numbers, and read the list more than once: give a "
+            "list, and whole numbers of Python",
+        )  # fmt: skip
+    yield "a list of pairs of int"
 
 
 EXERCISE = Formula(
@@ -42,6 +55,7 @@ EXERCISE = Formula(
     right=lambda calls, values: format_forwards(values[0]),
     differs=differs,
     asked="a list of pairs",
+    also=need_pairs_of_int,
     shape="return a list of pairs (micro-batch, chunk), one for each forward",
     explain=explain,
     errors={

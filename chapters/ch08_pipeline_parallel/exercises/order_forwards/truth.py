@@ -37,6 +37,36 @@ def put_the_rest_first(m, chunks, size):
     return truth(min(first, m), chunks, size) + rest
 
 
+def groups_between(ends, chunks):
+    return [(i, c) for a, b in pairwise(ends) for c in range(chunks) for i in range(a, b)]
+
+
+def balance_the_ends(m, chunks, size):
+    """Return balanced groups whose ends are rounded down, so that smaller ones come first."""
+    count = -(-m // size)
+    return groups_between([k * m // count for k in range(count + 1)], chunks)
+
+
+def count_groups(m, chunks, size):
+    return truth(m, chunks, -(-m // size))
+
+
+def join_the_rest(m, chunks, size):
+    """Return groups whose last one also has what is left."""
+    count = max(1, m // size)
+    return groups_between([*(k * size for k in range(count)), m], chunks)
+
+
+def end_too_early(m, chunks, size):
+    """Return the groups that begin before the last micro-batch, as in range(0, m - 1, size)."""
+    starts = list(range(0, m - 1, size))
+    return [(i, c) for i, c in truth(m, chunks, size) if i // size < len(starts)]
+
+
+def go_back_and_forth(m, chunks, size):
+    return [(i, chunks - 1 - c if i // size % 2 else c) for i, c in truth(m, chunks, size)]
+
+
 MISTAKES = [
     ("the last group has only the micro-batches that are left: some that do not exist go forward "
      "here", keep_whole_groups),
@@ -46,6 +76,18 @@ MISTAKES = [
      "the others, and go through chunk 0 together first", append_the_rest),
     ("the groups are balanced, so that they differ by one at most. Here every group but the last "
      "has `size` micro-batches", balance_groups),
+    ("the groups are balanced, so that they differ by one at most. Here every group but the last "
+     "has `size` micro-batches", balance_the_ends),
+    ("`size` is taken as the number of groups: `size` is how many micro-batches a group has",
+     count_groups),
+    ("what is left joins the last whole group: what is left is a group of its own",
+     join_the_rest),
+    ("a last group of a single micro-batch is left out: the last group may begin with the last "
+     "micro-batch", end_too_early),
+    ("every second group goes through the chunks backwards: every group goes through chunk 0 first",
+     go_back_and_forth),
+    ("there are always two chunks here: there are `chunks` of them",
+     lambda m, chunks, size: truth(m, 2, size)),
     ("the smaller group is the last one, and not the first", put_the_rest_first),
     ("each micro-batch goes through all chunks before the next one: this is `size` = 1. A whole "
      "group goes through chunk 0 first",

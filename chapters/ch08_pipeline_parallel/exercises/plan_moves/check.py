@@ -1,8 +1,10 @@
 """A plan of gathers and reductions that repeats them for each micro-batch."""
 
-from coursekit.kit import Formula
+from coursekit.answers.remote_answer import call_next_to_answer
+from coursekit.kit import Formula, Wrong
 
 from ..shared.actions import actions_of
+from .cases import describe_other_type
 from .truth import MISTAKES, actions_in, find_fault, truth
 
 FINDS_A_BUG = True
@@ -38,6 +40,18 @@ def explain(found, case) -> str:
     return find_fault(found[case][0], row)[1]
 
 
+def need_actions_and_moves(answer):
+    """Raise `Wrong` for other types, which look alike once they are plain lists."""
+    call = (actions_of(ROWS["breadth-first, 2 chunks"]),)
+    other = call_next_to_answer(describe_other_type, answer, call)
+    if other:
+        raise Wrong(
+            "the types", f"expected a list of actions and moves, got {other}",
+            'the pipeline reads the kind and the chunk of each: give a list with Move("gather", 0)',
+        )  # fmt: skip
+    yield "a list of actions and moves"
+
+
 EXERCISE = Formula(
     "plan_moves",
     cases={case: [(actions_of(text),)] for case, text in ROWS.items()},
@@ -47,6 +61,7 @@ EXERCISE = Formula(
     differs=differs,
     explain=explain,
     asked="a list",
+    also=need_actions_and_moves,
     shape="return the list of all actions and moves",
     errors={
         "list index out of range": "after the last action no other one follows: the plan ends "

@@ -1,7 +1,7 @@
 """What a right plan is, one right plan, and the plans of known mistakes."""
 
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, pairwise
 
 
 def truth(row):
@@ -30,6 +30,13 @@ def find_fault(plan, row) -> tuple[str, str]:
                 f"number {number} of the plan is {one!r:.40}",
                 'a plan has actions, as they are in the row, and moves: Move("gather", 0)',
             )
+    if actions_in(plan) != row and [one[:2] for one in actions_in(plan)] == [
+        one[:2] for one in row
+    ]:
+        return (
+            "the actions have other chunks than in the row",
+            "an action has lost its chunk: add the actions of the row as they are",
+        )
     if actions_in(plan) != row:
         return (
             f"the plan has {len(actions_in(plan))} actions in their order, and the row has "
@@ -37,7 +44,9 @@ def find_fault(plan, row) -> tuple[str, str]:
             "order",
             "a plan adds moves to a row: all of its actions stay, in their order",
         )  # fmt: skip
-    return find_wrong_move(plan) or find_wrong_count(plan, row) or ("", "")
+    chunks = sorted({action[2] for action in row})
+    early = next(filter(None, (explain_early(plan, chunk) for chunk in chunks)), None)
+    return early or find_wrong_move(plan) or find_wrong_count(plan, row) or ("", "")
 
 
 def find_wrong_move(plan):
@@ -99,6 +108,12 @@ def find_wrong_count(plan, row):
                 "gradients are reduced again and again: those of all micro-batches add up in "
                 "`.grad`, so one reduction is enough, after the chunk's last backward",
             )
+        if not count and any(one == ["reduce", row[-1][2]] for one in plan):
+            return (
+                f"chunk {chunk} is never reduced",
+                "only the chunk of the row's last backward is reduced: each chunk has its own last "
+                "backward",
+            )
         if not count:
             return (
                 f"chunk {chunk} is never reduced",
@@ -113,12 +128,38 @@ def find_wrong_count(plan, row):
             )
     needed = sum(1 for _ in groupby(row, key=lambda action: action[2]))
     count = sum(one[0] == "gather" for one in plan)
+    for before, after in pairwise(plan):
+        if (before[0], after[0]) == ("gather", "reduce"):
+            return (
+                f"it gathers {count} times; {needed} are enough",
+                "chunks are gathered once more only to be reduced: reduce a chunk after its last "
+                "backward, while it is whole",
+            )
     if count > needed:
         return (
             f"it gathers {count} times; {needed} are enough",
             "a chunk is freed although the next action needs it again: keep it until an action of "
             "another chunk comes",
         )
+    return None
+
+
+def explain_early(plan, chunk):
+    """Return a reduction before the chunk's last backward that a usual mistake puts there, or None.
+
+    The mistakes wait for as many backwards as forwards, or for the last micro-batch.
+    """
+    if ["reduce", chunk] not in plan:
+        return None
+    first = plan.index(["reduce", chunk])
+    done = [one for one in actions_in(plan[:first]) if one[2] == chunk]
+    later = [one for one in actions_in(plan[first:]) if one[2] == chunk]
+    kinds = Counter(one[0] for one in done)
+    what = f"chunk {chunk} is reduced before its last backward"
+    if later and kinds["F"] == kinds["B"]:
+        return what, "as many backwards as forwards of it have run, but more of both follow"
+    if later and done and done[-1][:2] == ["B", max(one[1] for one in actions_in(plan))]:
+        return what, "the last backward need not be that of the last micro-batch"
     return None
 
 
