@@ -275,6 +275,19 @@ print(f"the block of the picture keeps {sum(llama_kept.values()) / x.nbytes:.2f}
 # and values are kept.
 
 # %% [markdown]
+# In a layer of **experts** (part [09d](09d_experts.ipynb)) each token goes to $k$ of
+# them. Their rows, insides and outputs are kept $k$ times, even if each is $k$ times narrower, so
+# that the FLOPs are those of one MLP, which keeps 9 times its input here:
+
+# %%
+experts = lab("experts")
+for k in (1, 2, 4, 8):
+    layer = experts.ExpertLayer(width, n=8, k=k, hidden=4 * width // k)
+    kept = sum(kept_tensors.count_saved_by_module(layer, x).values()) / x.nbytes
+    print(f"{k} of 8 experts, {layer.mlps.up.shape[-1]} wide inside: "
+          f"keeps {kept:.1f} times its input; at least {k * (3 + 2 * 4 / k) + 1:g}")
+
+# %% [markdown]
 # ## 5 · What grows, and what does not
 #
 # Samples and context multiply activations. Model states do not know of them. Here is a whole
@@ -370,7 +383,9 @@ for link, speed in {"64 GB/s": 64e9, "450 GB/s": 450e9}.items():
 # Engine](https://github.com/NVIDIA/TransformerEngine/blob/080c0dccc3d5de700a531e0a9c40c01a0e87965c/docs/features/other_optimizations/cpu_offloading/cpu_offloading.rst).
 # It offloads layers asynchronously, while the next ones compute. (The 400 TFLOP/s are assumed.)
 # `save_on_cpu(pin_memory=True)` copies into pinned memory, from which copies can run beside
-# kernels. How much of it is hidden was not measured here.
+# kernels. Megatron Core moves [single
+# modules](https://docs.nvidia.com/megatron-core/developer-guide/0.18.1/user-guide/features/fine_grained_activation_offloading.html),
+# those of experts among them. How much of it is hidden was not measured here.
 
 # %% [markdown]
 # ## Put to the test

@@ -359,8 +359,14 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # %% [markdown]
 # **On GPUs**
 #
-# * Megatron-LM's selective recomputation computes the inside of attention again. Its authors
-#   counted 2.7 % more FLOPs for GPT-3 ([paper](https://arxiv.org/abs/2205.05198), section 5).
+# * Megatron-LM's selective recomputation began with the inside of attention, for 2.7 % more FLOPs
+#   in GPT-3 ([paper](https://arxiv.org/abs/2205.05198), section 5). Fused attention recomputes its
+#   inside anyway, so little is left to save there. NVIDIA [now
+#   advises](https://docs.nvidia.com/nemo/megatron-bridge/0.7.0/training/activation-recomputation.html)
+#   to compare it with an empty list, and to choose `mla_up_proj` for latent attention, `moe_act`
+#   and `layernorm` for experts. DeepSeek-V3's choice (above) is of this kind.
+
+# %% [markdown]
 # * torchtitan has a list of operations whose results are always kept, such as attention and
 #   collectives, and keeps those products that a list names
 #   ([source](https://github.com/pytorch/torchtitan/blob/01db32e97d28d588eccadf527155d2201797d0b8/torchtitan/distributed/activation_checkpoint.py)).

@@ -347,6 +347,35 @@ else:
 # repeated blocks are compiled once, says a comment there.
 
 # %% [markdown]
+# **When one rank recompiles.** A new shape of an input needs a new graph. If only one rank gets
+# such an input, the others wait for it in their next collective. Here the second of two ranks has a
+# longer batch in the second step. Compiling takes 1.5 s (a pause stands for the compiler), and
+# FSDP2's collectives give up after 0.75 s:
+
+# %% tags=["nbval-ignore-output"]
+recompiling, rows = lab("recompiling_ranks"), []
+for guarded in (False, True):
+    (own, end), (other, _) = launch(recompiling.recompile_on_one_rank, guarded, world_size=2,
+                                    device="cpu").values
+    rows.append(["on" if guarded else "off", f"{own} and {other}", end])
+Table(["guard collectives", "graphs on ranks 0 and 1", "rank 0"], rows)
+
+# %% [markdown]
+# With [guard
+# collectives](https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_enable_guard_collectives.html),
+# ranks ask each other before each call of compiled code whether one of them must recompile, and
+# then all do. That costs a collective per call, and hangs if ranks make different calls.
+# `TORCH_COMPILER_COLLECTIVES=1` lets ranks compare sizes while they compile, so that a size that
+# differs between them is dynamic from then on, according to its
+# [source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/config.py). On GPUs the
+# waiting ends with NCCL's timeout.
+#
+# One compiles blocks because of FSDP2's hooks. In [SimpleFSDP](https://arxiv.org/abs/2411.00284) a
+# graph holds the collectives as well, and torchtitan's experimental
+# [GraphTrainer](https://github.com/pytorch/torchtitan/tree/main/torchtitan/experiments/graph_trainer)
+# captures a whole step. Neither was tried here.
+
+# %% [markdown]
 # ## Put to the test
 #
 # D is the bytes of all parameters, in the words of a book chapter.

@@ -72,12 +72,40 @@ Table(["", "made", "cut by FSDP2", "memory given"],
 # (`device="cpu"` stands in this part where one compares with one process, or counts bytes.)
 #
 # `to_empty` gives memory and no values. When a training run begins, programs often let each module
-# draw its weights anew, on the shards. When there are weights, rank 0 reads them and sends each
-# rank its part: `broadcast_from_rank0=True`. The file's `fill` does the second.
+# draw its weights anew, on the shards. The file's `fill` makes them on rank 0, which broadcasts
+# them: `broadcast_from_rank0=True`.
 #
-# Either way, a buffer with `persistent=False` is missing, because no state dict has it. The table
-# of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights get values
-# first, and then its buffers as well:
+# ### Pretrained weights
+#
+# Fine-tuning begins with the weights of an earlier run, mostly in safetensors files. They, too,
+# could go through rank 0. But `torch.distributed.checkpoint` has a reader for such files, with
+# which every rank reads its rows of each tensor. This model lies in two files:
+
+# %% tags=["nbval-ignore-output"]
+pretrained, small = lab("pretrained_shards"), ["--width", "128", "--layers", "4"]
+if pretrained.HAS_SAFETENSORS:
+    pretrained.write_files(folder, small)
+    read = launch(pretrained.read_in_each_way, str(folder), small, world_size=4, device="cpu")
+Table(["", "sent by rank 0", "held by it", "as in the files, bit by bit"],
+      pretrained.compare_ways(read), note="in models; held: at most, besides its shards"
+      ) if pretrained.HAS_SAFETENSORS else print(pretrained.NO_SAFETENSORS)
+
+# %% [markdown]
+# Rank 0 broadcasts whole tensors, and every rank keeps its rows. With `HuggingFaceStorageReader`
+# only the plan is sent. For 8 billion parameters on 8 ranks, reading slices took
+# [4 s in place of 30](https://github.com/pytorch/pytorch/pull/159406), according to its author.
+#
+# The files have **other names** than the model, so the dict that is loaded has theirs (torchtitan
+# calls this a *state dict adapter*). A name that the files lack raises an error. **Rows in another
+# order** raise nothing: RoPE has two orders (part [07c](07c_heads_and_vocabulary.ipynb)). For files
+# in FP8 there is `QuantizedHuggingFaceStorageReader`.
+
+# %% [markdown]
+# ### Buffers
+#
+# In each of these ways, a buffer with `persistent=False` is missing, because no state dict has it.
+# The table of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights
+# get values first, and then its buffers as well:
 
 # %%
 for with_buffers in (False, True):
@@ -215,14 +243,12 @@ Table(["", "weights", "norm", "product", "output", "loss", "gather", "reduce", "
 #
 # With `cast_forward_inputs=False` the policy leaves a unit's inputs as they are. A float32 input
 # then meets bfloat16 weights, and the first product raises an error, unless autocast casts it.
+#
+# **On GPUs** autocast keeps [more
+# operations](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
+# in float32. torchtitan [leaves precision to FSDP2](https://github.com/pytorch/torchtitan/pull/2213).
 
 # %% [markdown]
-# **On GPUs** autocast has a
-# [longer list](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
-# of operations in float32, `layer_norm` and `softmax` among them. torchtitan leaves precision to
-# FSDP2, without autocast, according to a
-# [pull request](https://github.com/pytorch/torchtitan/pull/2213).
-#
 # ### Exercise {{bytes_per_number}} · Dtypes under a policy and autocast
 #
 # Write `bytes_per_number(param, reduce, output, autocast)`. It returns the bytes of a number in
@@ -232,8 +258,7 @@ Table(["", "weights", "norm", "product", "output", "loss", "gather", "reduce", "
 # `param`, `reduce` and `output` are the policy's dtypes, as bytes: 2 for bfloat16, 4 for float32,
 # None where it says nothing. `autocast` tells whether forward and loss are under autocast to
 # bfloat16.
-
-# %% [markdown]
+#
 # Stored weights and inputs are float32. The model ends with a product, and the loss is a
 # cross-entropy. Without `reduce_dtype`, gradients are reduced in the dtype of the gathered weights.
 #
@@ -381,6 +406,27 @@ Table(["reshard_after_forward", "models sent", "parameters kept in between", "gr
 #   killed, one of the two is whole, and `resume` finds it.
 # * **Whole weights**, to publish them: `get_model_state_dict` with `full_state_dict=True` and
 #   `cpu_offload=True`. All ranks call it, rank 0 gets the tensors, in the memory of its CPU.
+
+# %% [markdown]
+# ### To the sampler
+#
+# In reinforcement learning a sampler writes texts with the weights that the trainer has just
+# changed. Each shards the model in its own way, so the layout changes in every step: a
+# [refit](https://nvidia-nemo.github.io/blog/2025/08/12/nemo-rl-refit-performance). No rank needs
+# the whole model. Tensors travel in buckets, or each rank gets the parts that it needs, as in
+# exercise {{parts_to_read}}
+# ([Megatron](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.resharding.refit.html)
+# keeps the plan). [vLLM](https://docs.vllm.ai/en/latest/training/weight_transfer/) takes weights
+# over NCCL from other GPUs, or over CUDA IPC on the same ones. Moonshot
+# [reports](https://github.com/MoonshotAI/checkpoint-engine) about 20 s for a trillion parameters on
+# thousands of GPUs.
+
+# %% [markdown]
+# Equal weights do not give equal probabilities, because the sampler has other kernels. That alone
+# can make training collapse ([Zhong et al. 2026](https://arxiv.org/abs/2605.14220)). With experts,
+# a token may even get other experts, so the sampler's choices are
+# [replayed](https://docs.nvidia.com/nemo/rl/0.8.0/guides/router-replay.html) in training. None of
+# this was tried here.
 #
 # ## 6 · Two machines, and one process
 #
@@ -475,17 +521,15 @@ Table(["", "this recipe, 2 ranks", "right"],
 # * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
 
 # %% [markdown]
-# It returns the sharded model and the function `step`. Each block is a unit, and what is left is
-# the root. At the start the model has rank 0's weights. `step` takes this rank's inputs and
-# targets. It follows the mean over all ranks, clipped by the norm of the whole gradient, and clears
-# the gradients. It returns this rank's loss, without a graph. A step gathers each block twice, and
-# the root once.
-
-# %% [markdown]
-# For example, rank 0 has a weight `[[1], [2]]`, rank 1 `[[3], [4]]`. Each gets one row. The sharded
-# weight is `[[1], [2]]`; the colleague's is `[[1], [4]]`. Let the shards of the mean gradient be 3
-# and 4, and the limit 1. The norm is 5, so clipping gives 0.6 and 0.8; the colleague's ranks get 1
-# and 1.
+# It returns the sharded model and the function `step`. Each block is a unit, and the rest the
+# root. At the start the model has rank 0's weights. `step` takes this rank's inputs and targets. It
+# follows the mean over all ranks, clipped by the norm of the whole gradient, and clears the
+# gradients. It returns this rank's loss, without a graph. A step gathers each block twice, and the
+# root once.
+#
+# For example, rank 0 has a weight `[[1], [2]]`, rank 1 `[[3], [4]]`. The sharded weight is
+# `[[1], [2]]`; the colleague's is `[[1], [4]]`. If the shards of the mean gradient are 3 and 4,
+# with the limit 1, clipping gives 0.6 and 0.8; the colleague's ranks get 1 and 1.
 
 # %%
 check("{{prepare}}", prepare)
@@ -515,12 +559,27 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 # The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
 # it is 227.5.
 #
-# Stage 3 keeps 140 GB on each GPU, nearly all of an H200, with little left for gathered units,
-# activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
-# 16 bytes as well. On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a
-# short context, recomputed, may just fit with `fused=True` in the optimizer. Otherwise take more
-# GPUs, offload the optimizer (part 06g), or take states of fewer bytes (part
-# [05c](05c_smaller_optimizer_states.ipynb)).
+# FSDP2 keeps float32 shards (4 bytes), their gradients (4) and Adam's states (8): 16 bytes as well.
+# What do they leave free on GPUs of four kinds?
+
+# %%
+gpus = lab("model_shapes").GPUS
+sizes = {name: gpus[name].memory / 1e9 for name in ("H100", "H200", "B200")}
+sizes["B300"] = lab("what_fits").LIMITS["B300"] / 1e9
+left = {n: {name: size - sum(table_for(70, n, (4, 4, 8))["stage 3"].values()) / 1e9
+            for name, size in sizes.items()} for n in (8, 16)}
+Table(["of each GPU's memory is left", *(f"{n} GPUs" for n in left)],
+      [[f"{name}, {size:g} GB", *(f"{left[n][name]:g} GB" if left[n][name] > 0 else "too little"
+                                  for n in left)] for name, size in sizes.items()])
+
+# %% [markdown]
+# Gathered units, activations and logits have to fit into the rest. On 8 H200 a short context,
+# recomputed, may just fit with `fused=True` in the optimizer. Otherwise take more GPUs, offload the
+# optimizer (part 06g), or take states of fewer bytes (part
+# [05c](05c_smaller_optimizer_states.ipynb)). A
+# [B200](https://www.nvidia.com/en-us/data-center/dgx-b200/) or a
+# [B300](https://docs.nvidia.com/nim/bionemo/boltz2/release-notes/2026/5/18) changes the answer:
+# there is room. The calculator of part [05g](05g_what_fits.ipynb) says for how long a context.
 
 # %% [markdown]
 # ## Put to the test
@@ -597,7 +656,8 @@ put_to_the_test(surprises + f"""
 #   in place of the policy gathers float32.
 # * Gradients are means, reduced in every backward unless you say otherwise. `clip_grad_norm_` takes
 #   the norm of all shards.
-# * Every rank writes its shards. Any number of ranks reads them.
+# * Every rank writes its shards, and any number of ranks reads them. So it is with safetensors
+#   files: no rank reads the whole model.
 #
 # **Your exercises**, {{bytes_per_number}}, {{accumulate_sharded}} and {{prepare}}, stand in cells
 # above. The program is

@@ -166,6 +166,8 @@ SAID = {
     "flat_parameters": ["FSDP2: 4 reduce-scatters of 1.0 times", "use_orig_params: 4 reduce-"],
     "fsdp2_recipe": ["2 ranks equal one process: True", "DDP, float32: 4.00 bytes"],
     "fsdp2_options": ["reduced once, units stay: 2.32 models", "False: 1.00 among 2"],
+    "pretrained_shards": ["every rank reads its part: as in the files: True"],
+    "recompiling_ranks": ["guard collectives True: graphs 2 and 2, rank 0: done"],
     "compiled_fsdp2": [
         "recompute, compile, shard: 1 graphs",
         "shard, recompute, compile: 0 graphs",
@@ -255,6 +257,8 @@ ALONE = [
     "complete_gradients",
     "prefetch",
     "fsdp2_recipe",
+    "pretrained_shards",
+    "recompiling_ranks",
     "async_products",
     "emulated_pipelines",
     "dropout_recomputed",
