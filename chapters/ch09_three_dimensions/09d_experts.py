@@ -169,9 +169,10 @@ for shift in (0, 10, 100, 1000):
 Table(["added to all scores", "weight changes by, mean", "tokens with another expert"], rows)
 
 # %% [markdown]
-# Two remedies go together. The router computes in float32, as the lab's layer does. And the
-# **router z-loss** of [ST-MoE](https://arxiv.org/abs/2202.08906) pulls on the size of the scores:
-# for each token take the logarithm of the softmax's denominator,
+# Two remedies go together. The router computes in float32, as the lab's layer does, even if tokens
+# and weights have 16 bits: to convert its *scores* would be too late. And the **router z-loss** of
+# [ST-MoE](https://arxiv.org/abs/2202.08906) pulls on the size of the scores: for each token take
+# the logarithm of the softmax's denominator,
 #
 # $$z = \log \sum_e \exp(\mathrm{score}_e),$$
 #
@@ -185,7 +186,8 @@ Table(["added to all scores", "weight changes by, mean", "tokens with another ex
 # the shape (tokens, n), and it returns a tensor with one number, the mean of $z^2$. With a `group`,
 # ranks may have different numbers of tokens, and some none. After the backward, gradients are
 # averaged over its ranks. So return the number whose *mean over the ranks* is the mean over the
-# tokens of all of them. This may cost an all-reduce of one number.
+# tokens of all of them. It may cost one all-reduce of one number, which is exact. The loss keeps
+# the scores' dtype.
 #
 # For example, rank 0 has one token with $z = 2$, and rank 1 has three with $z = 0$. The mean over
 # the tokens is 1, so rank 0 returns 2 and rank 1 returns 0.

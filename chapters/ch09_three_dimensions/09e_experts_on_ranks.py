@@ -360,12 +360,13 @@ for way, of in zip(names[1:], (halved, ratio)):
 shorter.compare(100 * without_cards, 100 * ratio.median, kind="communication")
 
 # %% tags=["nbval-ignore-output"]
-def waited(way, rank):
-    return f"{1e3 * race[f'{way}: waiting'].seconds[rank] / len(race[way].rounds):.0f} ms"
+def waited(way, what, rank):
+    return f"{1e3 * race[f'{way}: {what}'].seconds[rank] / len(race[way].rounds):.0f} ms"
 
-Table(["way", "a step, median", "rank 0 waits for rows", "rank 1 waits for rows"],
-      [[way, f"{1e3 * median(race[way].rounds):.0f} ms", waited(way, 0), waited(way, 1)]
-       for way in names], title="Exposed communication, mean of five rounds")
+Table(["way", "a step, median", "rank", "waits for rows", "waits for counts"],
+      [[way, f"{1e3 * median(race[way].rounds):.0f} ms", rank,
+        waited(way, "waiting", rank), waited(way, "counts", rank)]
+       for way in names for rank in range(2)], title="Exposed communication, mean of five rounds")
 
 # %% tags=["nbval-ignore-output"]
 def show_way(way):
@@ -378,10 +379,14 @@ def show_way(way):
 explore(show_way, way=[names[-1], *names[:-1]])
 
 # %% [markdown]
-# In turns, the rows of one half pass the cards while the other half is computed. A rank still waits
-# for the other rank where more tokens went, and for the first and the last exchange, which no half
-# hides. Halving alone hides nothing, because without turns each half waits for its own rows. And
-# halving has a price: products are smaller, and the batch has to have two samples.
+# In turns, the rows of one half pass the cards while the other half is computed. Two kinds of
+# waiting remain: for the other rank where more tokens went, and for the **counts**, since a rank
+# cannot receive rows before it knows how many there are. Without turns, each half waits for its own
+# rows. If halving alone is quicker, one reason is the emulated card, which lets some kilobytes pass
+# at once after a pause.
+#
+# Halving has a price: products are smaller, and a rank needs two samples. Memory stays the same:
+# both halves together have the activations of the whole batch.
 #
 # Are the numbers right? In float64, forward and backward, with an odd number of samples per rank:
 
@@ -415,15 +420,15 @@ for links in (None, machines):
     print("slow cards:" if links else "no slow cards:", *(f"{share:.0%}" for share in wrong))
 
 # %% [markdown]
-# Mend it. `halves` is a list of one or more tensors (rows, width). `there(rows, number)` begins to
-# send the rows of half `number` to the experts, and `back(rows, number)` to send results back. Both
-# return a *transfer* at once. Its `rows` is the tensor that is being filled, and `wait()` returns
-# that tensor when all rows are in it. `experts(rows, number)` returns the results for rows that
-# have come.
+# Mend it. `halves` is a list of one or more tensors (rows, width), to be left as it is.
+# `there(rows, number)` begins to send half `number` to the experts, and `back(rows, number)` to
+# send its results back. Both return a *transfer* at once. Its `rows` is the tensor that is being
+# filled, and `wait()` returns it when all rows are in it. `experts(rows, number)` returns the
+# results for rows that have come.
 #
-# Return the list of the halves' results. Each half is sent once there and once back. While experts
-# compute with one half, the next is on its way there, and the one before on its way back. With a
-# single half, the order is: there, wait, experts, back, wait.
+# Return the list of the halves' results. Each half goes there, through the experts and back once,
+# half 0 first. While experts compute with any half, the next one is on its way there, and the one
+# before on its way back. A single half goes: there, wait, experts, back, wait.
 
 # %%
 def experts_in_halves(halves, there, experts, back):
@@ -452,16 +457,21 @@ check("{{experts_in_halves}}", experts_in_halves)
 # %% tags=["nbval-ignore-output"]
 narrow = lab("narrow_dispatch")
 run_8 = launch(narrow.compare, world_size=2, device="cpu")
-Table(["rows there", "rows back", "rank 0 sends, theory", "measured", "output off by"],
-      [[*narrow.WAYS[name], f"{narrow.predict_bytes(narrow.WAYS, name, there, back, 8, 2):,}",
-        f"{run_8[name].sent_bytes[0]:,}", f"{error:.2%}"]
+beside = {name: narrow.error_beside_outlier(there, 1e6) for name, (there, _) in narrow.WAYS.items()}
+Table(["rows there", "rank 0 sends, theory", "measured", "output off by", "beside an outlier"],
+      [[name, f"{narrow.predict_bytes(narrow.WAYS, name, there, back, 8, 2):,}",
+        f"{run_8[name].sent_bytes[0]:,}", f"{error:.2%}", f"{beside[name]:.1%}"]
        for name, (there, back, error) in run_8.values[0].items()], note="one forward, width 256")
 
 # %% [markdown]
-# The error is the length of the difference from float32 as a share of the output's length, for
-# normally distributed tokens: a few per cent, as in 05i. Rows in 8 bits save half of the way there,
-# so a quarter of all bytes in bfloat16. In 8 bits both ways the error grows. What such rows do to a
-# training was not measured here, and the backward sends gradients, which need scales of their own.
+# The error is the length of the output's difference from float32, relative to the output, for
+# normal tokens: a few per cent, as in 05i. Rows in 8 bits save half of the way there, so a quarter
+# of all bytes in bfloat16. In 8 bits both ways the error grows. What this does to a training was
+# not measured here, and gradients need separate scales.
+#
+# Normal tokens do not tell the three scales apart, because E4M3 has an exponent as well. In the
+# last column, the first number of each row is a million times larger, and the error is that of the
+# *others*: an outlier spoils numbers that share its scale, so finer scales help.
 
 # %% [markdown]
 # ## 7 · Engines
@@ -494,11 +504,16 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
 # * Over NCCL, PyTorch makes an uneven all-to-all of sends and receives
 #   ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). `send` and
 #   `receive` are numbers on the CPU, so a layer waits until the GPU has counted.
-# * Megatron-Core's `--overlap-moe-expert-parallel-comm` hides the all-to-all behind another
-#   micro-batch, says its
-#   [documentation](https://docs.nvidia.com/megatron-core/developer-guide/0.16.0/user-guide/features/moe.html).
-#   [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.2) pairs one's forward with another's
-#   backward.
+# * Megatron-Core's `--overlap-moe-expert-parallel-comm` pairs one micro-batch's forward with
+#   another's backward, as [DeepSeek-V3](https://arxiv.org/abs/2412.19437) does (3.2). Two
+#   micro-batches' forwards side by side, like our halves, would double the peak of activations,
+#   says its
+#   [guide](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/moe_a2a_overlap.html).
+#   It asks for `CUDA_DEVICE_MAX_CONNECTIONS` above 1, so that both streams make progress.
+# * Overlap is not free: kernels that communicate occupy SMs of the GPU, which then do not compute.
+#   For a training like DeepSeek-V3's, DeepEP's
+#   [README](https://github.com/deepseek-ai/DeepEP) gives 24 SMs for its first version, and 4 to 6
+#   for its second.
 
 # %% [markdown]
 # * [DeepEP](https://github.com/deepseek-ai/DeepEP) measures its own kernels with rows in FP8 to the

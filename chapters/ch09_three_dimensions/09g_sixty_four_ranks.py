@@ -226,7 +226,7 @@ Table(["mesh", "axis", "groups"],
 # |---|---|---|
 # | attention's matrices, cut along tp | one copy's samples | dp |
 # | norms, embeddings | one copy's samples, on each rank along tp | dp |
-# | router | one rank's part of the tokens | dp × tp |
+# | router, shared expert | one rank's part of the tokens | dp × tp |
 # | experts | all tokens of its ep group | edp |
 #
 # 09e divided all sums by the number of ranks, because each rank had a loss. Here a copy has one
@@ -275,12 +275,13 @@ Table(["experts", "parameters on a rank", "columns of an expert there", "rank 0 
 #
 # Write `route_within_nodes(scores, k, nodes, most, bias=None)` in
 # [labs/expert_nodes.py](../labs/expert_nodes.py). It is `route` of 09d with one more rule: a
-# token's `k` experts are on `most` nodes at most. `scores` is (tokens, n), and node 0 has the first
-# n / nodes experts, node 1 the next ones, and so on.
+# token's `k` experts are on `most` nodes at most. `scores` is (tokens, n), where there may be no
+# tokens, and scores may be far below 0. Node 0 has the first n / nodes experts, node 1 the next
+# ones, and so on.
 
 # %% [markdown]
 # * A node counts as much as the sum of its ceil(k / most) best scores. A token gets the `most`
-#   nodes that count most.
+#   nodes that count most, and never more, even if nodes count equally.
 # * Its experts are the `k` best of these nodes, the best one first. There are enough of them.
 # * `bias`, one number per expert or None, is added to the scores in both choices. The weights are
 #   the softmax of the scores over **all** experts, as in `route`.
@@ -334,8 +335,10 @@ Table(["nodes of a token", "loss, five seeds", "by more than 0.5 %?", "busiest, 
 #
 # **On GPUs.** Megatron-Core documents both: folding with `--expert-tensor-parallel-size`, where ep
 # × etp ranks are a part of dp × cp × tp, and `--moe-router-num-groups` with
-# `--moe-router-group-topk`, by sums of the two best scores of a group ([its
+# `--moe-router-group-topk` ([its
 # README](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/transformer/moe/README.md)).
+# A group counts by its k // most best scores, [rounded
+# down](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/transformer/moe/moe_utils.py).
 # [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2.1.2, 3.2) sends a row over InfiniBand once per
 # node, and on over NVLink. None of this was measured here.
 

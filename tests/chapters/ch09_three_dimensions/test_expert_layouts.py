@@ -58,7 +58,7 @@ def count_transfers(labs, text, order):
     """Return the most transfers that are under way at once, in the forward and in the backward."""
     import torch.distributed as dist
 
-    kind, count = labs.Transfer, {"running": 0, "most": 0}
+    kind, count = labs.AllToAll, {"running": 0, "most": 0}
     begin, end = kind.begin, kind.end
 
     def counted_begin(transfer, *args):

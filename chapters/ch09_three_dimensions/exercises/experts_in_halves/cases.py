@@ -8,6 +8,7 @@ from coursekit.kit.results import NO_RETURN
 
 WIDTH = 3
 ONCE = "each half is sent once to the experts, and once back: call there and back once for each"
+OWN_NUMBER = "every call takes rows of a half and that half's own number, as enumerate gives it"
 
 
 def rows_of(case, number, place) -> torch.Tensor:
@@ -33,6 +34,7 @@ class Transfer:
     def wait(self):
         self.watch.events.append([f"wait {self.name}", self.number])
         self.rows.copy_(self.coming)
+        self.watch.arrived[self.name, self.number] = self.coming
         return self.rows
 
 
@@ -41,12 +43,18 @@ class Watch:
 
     def __init__(self, case, group):
         self.case, self.group, self.place = case, group, dist.get_rank(group)
-        self.events, self.nans, self.sent = [], "", []
+        self.events, self.nans, self.sent, self.arrived = [], "", [], {}
 
     def exchange(self, name, rows, number):
         if not isinstance(rows, torch.Tensor):
             raise Rejection(f"{name} got {type(rows).__name__}",
                             "it takes rows, a tensor; a transfer's wait() returns one")  # fmt: skip
+        for other in range(len(self.case.args) if name == "there" else 0):
+            if other != number and len(rows) and rows.equal(rows_of(self.case, other, self.place)):
+                what = f"there got the rows of half {other} with the number {number}"
+                raise Rejection(what, OWN_NUMBER)
+        if number not in range(len(self.case.args)):
+            raise Rejection(f"{name} got the number {number!r:.40}", OWN_NUMBER)
         if [name, number] in self.events:
             raise Rejection(f"half {number} is sent {name} once more", ONCE)
         counts = self.case.args[number]
@@ -75,6 +83,14 @@ class Watch:
         if not isinstance(rows, torch.Tensor):
             what = f"the experts got {type(rows).__name__}"
             raise Rejection(what, "they take rows, a tensor; a transfer's wait() returns one")
+        if number not in range(len(self.case.args)):
+            raise Rejection(f"the experts got the number {number!r:.40}", OWN_NUMBER)
+        came, own = self.arrived.get(("there", number)), rows_of(self.case, number, self.place)
+        if came is not None and rows.equal(own) and not rows.equal(came):
+            raise Rejection(
+                f"the experts got rows of half {number} that this rank has sent",
+                "a rank's experts compute with the rows that came to it: wait() returns these",
+            )
         self.events.append(["experts", number])
         if rows.isnan().any():
             self.nans = self.nans or f"nan, in half {number}"
@@ -84,15 +100,20 @@ class Watch:
 def run_halves(answer, group, case):
     watch, place = Watch(case, group), dist.get_rank(group)
     halves = [rows_of(case, number, place) for number in range(len(case.args))]
-    before = [half.clone() for half in halves]
+    before, given = [half.clone() for half in halves], list(halves)
     with measure_answer():
-        got = answer(list(halves), watch.there, watch.experts, watch.back)
+        got = answer(given, watch.there, watch.experts, watch.back)
     if got is None:
         raise Rejection("it returned None", NO_RETURN)
-    if isinstance(got, torch.Tensor) or not all(isinstance(x, torch.Tensor) for x in got):
+    if not isinstance(got, list | tuple):
         raise Rejection(f"it returned {type(got).__name__}",
                         "asked is a list of tensors, one for each half")  # fmt: skip
+    for x in got:
+        if not isinstance(x, torch.Tensor):
+            raise Rejection(f"the list has {type(x).__name__} in it",
+                            "asked are tensors: a transfer's wait() returns one")  # fmt: skip
     return {
+        "list_changed": [id(x) for x in given] != [id(x) for x in halves],
         "nans": watch.nans,
         "events": watch.events,
         "outputs": [x.clone() for x in got],

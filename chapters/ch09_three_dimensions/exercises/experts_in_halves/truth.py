@@ -28,19 +28,44 @@ def mistakes(trial, place) -> dict:
     }  # fmt: skip
 
 
-def order_of(first, number, where, second, other):
-    """Return a predicate of events: does one come before, or after, another one?
+ORDERS = [  # (event of a half, before this event of a half, what if not, why): "+" is the next half
+    (
+        ("there", 1), ("experts", 0),
+        "the experts of half {} run before half {} is sent",
+        "the numbers may be right, but while these experts compute, nothing travels to them: send "
+        "the next half first",
+    ),
+    (
+        ("experts", 0), ("wait there", 1),
+        "half {1} is waited for before the experts of half {0} run",
+        "the numbers may be right, but the next half has arrived before anybody computes with this "
+        "one. Wait for one half, compute with it, and only then wait for the next one",
+    ),
+    (
+        ("back", 0), ("experts", 1),
+        "half {} starts back only after the experts of half {}",
+        "the numbers may be right, but results lie idle: a half can start back as soon as "
+        "its experts are done",
+    ),
+    (
+        ("experts", 1), ("wait back", 0),
+        "half {}'s way back is waited for before the experts of half {} run",
+        "the numbers may be right, but nothing is computed while this half travels back: "
+        "wait for the ways back at the end",
+    ),
+]  # fmt: skip
 
-    It is true if one of the two never happens, which other facts judge.
-    """
 
-    def holds(events):
-        a, b = [first, number], [second, other]
-        if a not in events or b not in events:
-            return True
-        return (events.index(a) < events.index(b)) == (where == "before")
-
-    return holds
+def idle(trial):
+    """Complain of halves that do not travel while experts compute with their neighbours."""
+    for (first, a), (second, b), what, why in ORDERS:
+        for place, of in enumerate(trial):
+            for k in range(len(trial.case.args) - 1):
+                one, other = [first, k + a], [second, k + b]
+                if other in of.events and (
+                    one not in of.events or of.events.index(one) > of.events.index(other)
+                ):
+                    yield f"{trial.name_of_rank(place)}: {what.format(k, k + 1)}", why
 
 
 def faults(trial):
@@ -58,6 +83,22 @@ def faults(trial):
             yield (
                 f"{who}: half {k}: {name} is never called",
                 "each half is sent there, goes through the experts, and is sent back",
+            )
+        numbers = [k for name, k in of.events if name == "experts"]
+        if len(numbers) > len(halves):
+            yield (
+                f"{who}: the experts run {len(numbers)} times with {len(halves)} halves",
+                "experts take time: call them once for each half",
+            )
+        if numbers != sorted(numbers):
+            yield (
+                f"{who}: the experts run with the halves {numbers}",
+                "the halves go in order, half 0 first: the others are still on their way then",
+            )
+        if of.list_changed:
+            yield (
+                f"{who}: the list `halves` has changed",
+                "the list is the caller's: keep transfers and results in lists of your own",
             )
         waits = [name for name, _ in of.events if name == "wait there"]
         if len(waits) < len(halves) and not of.nans:

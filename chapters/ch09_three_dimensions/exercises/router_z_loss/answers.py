@@ -8,6 +8,7 @@ def router_z_loss(scores, group=None):
         ranks = dist.get_world_size(group)
     return ranks * (z * z).sum() / count.item()
 
+
 # %% right · from the log-softmax
 def router_z_loss(scores, group=None):
     z = (scores - F.log_softmax(scores, dim=-1))[:, 0]
@@ -17,30 +18,31 @@ def router_z_loss(scores, group=None):
     dist.all_reduce(every, group=group)
     return (z**2).sum() * dist.get_world_size(group) / every
 
+
 # %% wrong · counts the tokens of a rank
 # -     if group is None:
 # -         return z.square().mean()
-# -     tokens = torch.tensor(len(z), dtype=torch.float64)
+# -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / tokens.item())
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
 # +     return z.square().sum() / max(len(z), 1)
 
 # %% wrong · Divide by the tokens of all ranks
 # -     if group is None:
 # -         return z.square().mean()
-# -     tokens = torch.tensor(len(z), dtype=torch.float64)
+# -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / tokens.item())
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
 # +     return z.square().mean()
 
 # %% wrong · divides by the number of ranks once more
-# -     return z.square().sum() * (dist.get_world_size(group) / tokens.item())
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
 # +     return z.square().sum() / tokens.item()
 
 # %% wrong · an all-reduce of the loss is not part of it
-# -     tokens = torch.tensor(len(z), dtype=torch.float64)
+# -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / tokens.item())
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
 # +     both = torch.stack([z.square().sum().detach(), torch.tensor(float(len(z)), dtype=z.dtype)])
 # +     dist.all_reduce(both, group=group)
 # +     return both[0] / both[1] + 0 * z.sum()
@@ -85,12 +87,14 @@ def router_z_loss(scores, group=None):
 # -     z = scores.logsumexp(-1)
 # +     z = scores.detach().logsumexp(-1)
 
+
 # %% wrong · nobody communicates
 def router_z_loss(scores, group=None):
     z = scores.logsumexp(-1)
     tokens = torch.tensor(float(len(z)))
     dist.all_reduce(tokens, group=group)
     return z.square().sum() * dist.get_world_size(group) / tokens.item()
+
 
 # %% wrong · the other ranks' parts have no gradient here
 def router_z_loss(scores, group=None):
@@ -101,3 +105,47 @@ def router_z_loss(scores, group=None):
     total = both.clone()
     dist.all_reduce(total, group=group)
     return (squares.sum() + total[0] - both[0]) / total[1]
+
+
+# %% wrong · one all-reduce of one number is enough
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# +     ranks = torch.tensor(1)
+# +     dist.all_reduce(ranks, group=group)
+# +     return z.square().sum() * (ranks.item() / tokens.item())
+
+# %% wrong · how many tokens there are in all
+# -     tokens = torch.tensor(len(z), device=z.device)
+# +     tokens = torch.tensor([len(z), 1])
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# +     return z.square().sum() * (tokens[1] / tokens[0])
+
+# %% wrong · nobody needs each rank's count
+# -     dist.all_reduce(tokens, group=group)
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# +     counts = [torch.zeros_like(tokens) for _ in range(dist.get_world_size(group))]
+# +     dist.all_gather(counts, tokens, group=group)
+# +     return z.square().sum() * len(counts) / sum(counts)
+
+# %% wrong · A count in 16 bits is not
+# -     tokens = torch.tensor(len(z), device=z.device)
+# +     tokens = torch.tensor(len(z), dtype=torch.bfloat16)
+
+# %% wrong · A count in 16 bits is not
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# +     return z.square().sum() * (dist.get_world_size(group) / (tokens.item() + 1e-3))
+
+# %% wrong · do not convert them
+# -     z = scores.logsumexp(-1)
+# +     z = scores.float().logsumexp(-1)
+
+# %% wrong · also those that are not in the group
+# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# +     return z.square().sum() * (dist.get_world_size() / max(tokens.item(), 1))
+
+# %% wrong · count only tokens that exist
+# -     tokens = torch.tensor(len(z), device=z.device)
+# +     tokens = torch.tensor(max(len(z), 1))
+
+# %% wrong · divided by the number of scores
+# -         return z.square().mean()
+# +         return z.square().sum() / scores.numel()

@@ -9,7 +9,7 @@ EXERCISE = RankExercise(
     "router_z_loss",
     lab="experts",
     cases=[
-        case(World(1), (5,), 3, ", 3 experts"),
+        case(World(1), (5,), 3, ", 3 experts", shift=-2.0),
         case(World(1), (4,), 2, ", scores in the thousands", shift=1000.0),
         case(World(1), (4,), 5, ", scores far below 0", shift=-900.0),
         case(World(2), (3, 6), 4, ", each by itself, without a group", alone=True),
@@ -17,6 +17,7 @@ EXERCISE = RankExercise(
         case(World(3), (2, 7, 3), 4, ", unequally many tokens"),
         case(World(3), (3, 0, 5), 3, ", a rank without tokens"),
         case(GROUP, (1, 6, 4), 4, ", unequally many tokens"),
+        case(World(2), (200, 2857), 3, ", many tokens"),
     ],
     work=compute_loss,
     facts=[complains(faults), complains(need_one_number)],
@@ -24,6 +25,7 @@ EXERCISE = RankExercise(
     errors={
         "different dtypes": "all ranks add up tensors of one dtype",
         "expected scalar type": "all ranks add up tensors of one dtype",
+        "without overflow": "the count of tokens has to be exact: 8 bits do not hold it",
         "division by zero": "a rank may have no tokens; divide by those of all ranks",
     },
     on_hang="with a group, all its ranks take part in the sum, also one without tokens",
