@@ -7,6 +7,7 @@ torchrun --nproc-per-node 2 labs/compiled_fsdp2.py
 import logging
 import os
 import shutil
+import sys
 import sysconfig
 import tempfile
 import time
@@ -90,12 +91,16 @@ def try_order(order) -> tuple[int, bool, torch.Tensor]:
 
 
 def why_no_compiler() -> str:
-    """Return a sentence if this computer cannot compile for the CPU, or ""."""
-    if not (shutil.which("g++") or shutil.which("clang++")):
-        return ("This computer has no C++ compiler (g++ or clang++), which torch.compile needs on "
-                "the CPU.")  # fmt: skip
+    """Return a sentence if Inductor cannot generate code for the CPU here, or "".
+
+    Inductor looks for one compiler alone: the one that CXX names, or else the system's usual one.
+    """
+    usual = {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++")
+    compiler = os.environ.get("CXX", usual)
+    if not shutil.which(compiler):
+        return f"This computer has no C++ compiler ({compiler}), which torch.compile needs here."
     if not Path(sysconfig.get_paths()["include"], "Python.h").exists():
-        return "This computer lacks Python's header files, which torch.compile needs on the CPU."
+        return "This computer lacks Python's header files, which torch.compile needs here."
     return ""
 
 

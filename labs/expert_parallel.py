@@ -105,7 +105,7 @@ class RemoteExperts(nn.Module):
         """Run this rank's experts on the received rows; return theirs in the order of arrival."""
         order = by_expert(came)
         y = self.compute(self.experts, rows[order], came.sum(0))
-        return torch.zeros_like(y).index_copy(0, order, y)
+        return torch.zeros_like(y).index_put((order,), y)  # index_copy would keep y
 
 
 def share_out(model, group, watch=no_context):

@@ -55,7 +55,7 @@ def router_z_loss(scores: Tensor, group=None) -> Tensor:
 
     It is the mean over tokens of the square of z, the logarithm of the softmax's denominator. With
     a group, the mean of its ranks' results is the mean over all tokens of the group. Its ranks may
-    have different numbers of tokens, and some of them none.
+    have different numbers of tokens, and some of them none. If none of them has any, it is 0.
 
     Shapes  scores: (tokens, n) -> one number
     Cost    with a group, an all-reduce of one number
@@ -87,6 +87,18 @@ def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
 
 
 # ---- The layer ------------------------------------------------------------------------------
+
+
+class Router(nn.Linear):
+    """A linear layer without a bias that computes in at least 32 bits, also under autocast."""
+
+    def __init__(self, width, n):
+        super().__init__(width, n, bias=False)
+
+    def forward(self, x):
+        wide = torch.promote_types(torch.promote_types(x.dtype, self.weight.dtype), torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.to(wide), self.weight.to(wide))
 
 
 class Experts(nn.Module):
@@ -123,7 +135,7 @@ class ExpertLayer(nn.Module):
     def __init__(self, width, n, k=1, hidden=None, capacity=None, parts=1, shared=False):
         super().__init__()
         self.n, self.k, self.capacity, self.parts, self.route = n, k, capacity, parts, route
-        self.router = nn.Linear(width, n, bias=False)
+        self.router = Router(width, n)
         self.mlps = Experts(width, hidden or 4 * width, n)
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
         self.register_buffer("bias", torch.zeros(n))
@@ -137,16 +149,23 @@ class ExpertLayer(nn.Module):
 
     def forward(self, x):
         tokens = x.flatten(0, -2)
+        weights, chosen, counts = self.choose(tokens)
+        y = self.mlps(tokens[chosen // self.k], counts)
+        return self.combine(tokens, weights, chosen, y).view_as(x)
+
+    def choose(self, tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Choose experts; return the choices' weights, and those that fit, sorted by expert.
+
+        Shapes  weights: (tokens, k); chosen: (rows,), choices as numbers below tokens * k;
+                counts: (n,), how many rows each expert gets
+        """
         self.scores = self.router(tokens)
-        if self.scores.dtype.itemsize < 4:  # a bias may be finer than 16 bits
-            self.scores = self.scores.float()
         weights, self.experts = self.route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
-        y = self.run_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
-        y = (y * weights.unsqueeze(-1).to(y)).sum(1)
-        if self.shared is not None:
-            y = y + self.shared(tokens, torch.tensor([len(tokens)]))
-        return y.view_as(x)
+        chosen = self.fits.flatten().nonzero().flatten()
+        expert_of = self.experts.flatten()[chosen]
+        chosen = chosen[expert_of.argsort(stable=True)]
+        return weights, chosen, load_of(expert_of, self.n)
 
     def which_fit(self) -> Tensor:
         """Return which of the last choices fit into the experts' capacity: (tokens, k), of bool."""
@@ -156,13 +175,17 @@ class ExpertLayer(nn.Module):
         room = ceil(self.capacity * parts[0].numel() / self.n)
         return torch.cat([kept(part, self.n, room) for part in parts])
 
-    def run_experts(self, tokens) -> Tensor:
-        """Compute the output of each choice, or zeros: (tokens, width) -> (tokens * k, width)."""
-        chosen = self.fits.flatten().nonzero().flatten()
-        expert_of = self.experts.flatten()[chosen]
-        chosen = chosen[expert_of.argsort(stable=True)]  # sorted by expert
-        y = self.mlps(tokens[chosen // self.k], load_of(expert_of, self.n))
-        return y.new_zeros(self.experts.numel(), y.shape[-1]).index_copy(0, chosen, y)
+    def combine(self, tokens, weights, chosen, y) -> Tensor:
+        """Return each token's weighted sum of its experts' outputs: (rows, width) -> as tokens."""
+        y = y.new_zeros(weights.numel(), y.shape[-1]).index_put((chosen,), y)
+        y = y.view(*weights.shape, y.shape[-1]) * weights.unsqueeze(-1).to(y)
+        return self.add_shared(tokens, y.sum(1))
+
+    def add_shared(self, tokens, y) -> Tensor:
+        """Add the shared expert's output, if there is such an expert."""
+        if self.shared is None:
+            return y
+        return y + self.shared(tokens, torch.tensor([len(tokens)]))
 
 
 # ---- Training -------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ def sum_and_judge(flat: Tensor, norms: list[float], times=4.0, group=None) -> bo
 
     It is sane if the norm of the sum is finite and at most `times` the median of `norms`. With
     fewer than AT_LEAST norms, finite is enough. The norm of a sane step is appended to `norms`. It
-    is computed in float32 at least: in float16, a norm over 65,504 would be infinite.
+    is computed in float32 at least: 16 bits round it, and in float16 it would be infinite over
+    65,504.
 
     flat    this rank's gradients in one dimension; overwritten with the sum
     norms   of earlier sane steps, the same on all ranks

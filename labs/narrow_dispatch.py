@@ -39,7 +39,7 @@ class ScaledE4M3:
         self.block = block
 
     def pack(self, rows):
-        blocks = split_rows(rows, self.block or rows.shape[-1])
+        blocks = split_rows(rows.float(), self.block or rows.shape[-1])
         largest = blocks.abs().amax(-1, keepdim=True)
         scales = torch.where(largest > 0, largest / largest_of(E4M3), 1.0)
         elements = join_rows(blocks / scales, rows.shape).to(E4M3)
@@ -110,7 +110,7 @@ class NarrowRemoteExperts(RemoteExperts):
 
     def exchange(self, rows, send, receive, form) -> Tensor:
         packed = exchanged(form.pack(rows), send, receive, self.group)
-        return form.unpack(packed, rows.shape[1])
+        return form.unpack(packed, rows.shape[1]).to(rows.dtype)
 
 
 def compare(ways=WAYS, tokens=512, width=256, k=2) -> dict[str, tuple[int, float]]:
@@ -146,6 +146,17 @@ def compare(ways=WAYS, tokens=512, width=256, k=2) -> dict[str, tuple[int, float
             )
             found[name] = (*crossing, ((y - wanted).norm() / wanted.norm()).item())
     return found
+
+
+def error_beside_outlier(name, factor, rows=512, width=256) -> float:
+    """Return the error of all other numbers if a row's first one is `factor` times larger.
+
+    It is the length of the difference as a share of these numbers' length.
+    """
+    x = torch.randn(rows, width, generator=torch.Generator().manual_seed(0))
+    x[:, 0] *= factor
+    gap = FORMATS[name].unpack(FORMATS[name].pack(x), width) - x
+    return (gap[:, 1:].norm() / x[:, 1:].norm()).item()
 
 
 def predict_bytes(ways, name, there, back, experts, ranks, width=256) -> int:

@@ -4,19 +4,20 @@
 torchrun --nproc-per-node 3 labs/vocabulary_pipeline.py
 """
 
-import contextlib
-import time
-from functools import partial
-
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from pipeline_parallel import Pipeline, Stage, even_sizes, layers_of, my_pieces, pieces_of
-from schedules import one_f_one_b
-from simple_ddp import now
-from tensor_parallel import VocabularyEmbedding, part_of
+from pipeline_parallel import (
+    Pipeline,
+    Stage,
+    add_gradient,
+    even_sizes,
+    my_pieces,
+    pieces_of,
+)
+from tensor_parallel import IGNORED, VocabularyEmbedding, part_of, refuse_unknown
 from torch import Tensor, nn
-from vocabulary_schedules import list_schedule, time_of
+from vocabulary_schedules import list_schedule, most_kept
 
 # ---- One stage's part of the output layer ---------------------------------------------------
 
@@ -37,6 +38,7 @@ class OutputPart:
     def __init__(self, weight, first, y, targets):
         self.weight, self.y = weight, y
         logits = y @ weight.T
+        logits = logits.to(at_least_float32(logits.dtype))
         highest = logits.amax(-1)
         self.exp = (logits - highest[:, None]).exp()
         place = targets - first
@@ -44,7 +46,7 @@ class OutputPart:
         self.place = place.where(self.mine, 0)
         picked = logits.gather(-1, self.place[:, None])[:, 0].where(self.mine, 0)
         self.statistics = torch.stack([highest, self.exp.sum(-1), picked])
-        self.vectors = self.exp @ weight
+        self.vectors = (self.exp.to(weight.dtype) @ weight).to(logits.dtype)
         self.rows = weight[self.place].where(self.mine[:, None], 0)
 
     def pack(self) -> Tensor:
@@ -53,12 +55,16 @@ class OutputPart:
 
     @torch.no_grad()
     def add_weight_gradient(self, log_sums, share):
-        """Add to weight.grad; `share` is each target's share of the batch's mean loss."""
-        weight, highest = self.weight, self.statistics[0]
-        probabilities = self.exp * ((highest - log_sums).exp() * share)[:, None]
-        gradient = probabilities.T @ self.y
-        gradient.index_add_(0, self.place, -self.y * (share * self.mine)[:, None])
-        weight.grad = gradient if weight.grad is None else weight.grad + gradient
+        """Add to weight.grad unless it is frozen; `share` is each target's share of the mean."""
+        if self.weight.requires_grad:
+            probabilities = self.exp * ((self.statistics[0] - log_sums).exp() * share)[:, None]
+            probabilities[torch.arange(len(share)), self.place] -= share * self.mine
+            add_gradient(self.weight, probabilities.to(self.y.dtype).T @ self.y)
+
+
+def at_least_float32(dtype) -> torch.dtype:
+    """Return the dtype of sums of exp and of losses, which 16 bits would round too much."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def merge_parts(statistics, vectors) -> tuple[Tensor, Tensor, Tensor]:
@@ -69,8 +75,8 @@ def merge_parts(statistics, vectors) -> tuple[Tensor, Tensor, Tensor]:
     vectors     (stages, targets, width): the sum of exp(logit - highest) times the logit's row
     Returns     the loss of each target, (targets,); the logarithm of the sum of exp(logit) over all
                 tokens, (targets,); the sum of probability times row over all tokens, (targets,
-                width)
-    Raises      nothing: no exp overflows, however large the logits are
+                width). All have the dtype of `vectors`
+    Raises      nothing: no exp overflows, however large the logits of a stage or a target are
     """
     ...  # your code here
 
@@ -86,54 +92,79 @@ class Places(nn.Module):
         self.places = places
 
     def forward(self, x):  # (samples, context, width)
-        return x + self.places(torch.arange(x.shape[1]))
+        return x + self.places(torch.arange(x.shape[1], device=x.device))
 
 
 class VocabularyPipeline(Pipeline):
     """A pipeline of a transformer that runs the rows of `vocabulary_schedules.list_schedule`.
 
-    The embedding is looked up for all micro-batches before the first action. Messages to and from
-    the last rank have tags of their own, as Gloo has them.
+    Each rank has the rows of some tokens of the embedding and of the output layer. Rank 0 looks up
+    a micro-batch right before its forward; the other ranks have sent it the vectors of their tokens
+    `ahead` micro-batches earlier, as many as a rank keeps. Tied weights are one parameter, since
+    its rows are cut alike. Messages have tags of their own, as Gloo has them.
 
-    Cost  per micro-batch, the last rank sends its output to all others, and one number per target;
-          each other rank sends it 2 * width + 3 numbers per target
+    Cost    per micro-batch, the last rank sends its output to all others, and one number per
+            target; each other rank sends it 2 * width + 3 numbers per target, in float32 at least.
+            A token's vector goes from the rank that has it to rank 0, and its gradient back
+    Raises  on all ranks, ValueError if the output layer has a bias, parameters differ in dtype, or
+            autocast is on; IndexError if an input or a target is not in the vocabulary
     """
 
     def __init__(self, model, group=None, **options):
+        refuse_model(model)
         ranks = dist.get_world_size(group)
         self.embedding = VocabularyEmbedding(model.letters, group)
-        self.output = part_of(model.output.weight, 0, group)
+        tied = model.output.weight is model.letters.weight
+        self.output = self.embedding.weight if tied else part_of(model.output.weight, 0, group)
         self.first = sum(self.output.cut_sizes[: dist.get_rank(group)])
         sizes = even_sizes(len(model.blocks), ranks)
         sizes[-1] += 1  # the last norm
         pieces = pieces_of([*model.blocks, model.norm], sizes)
         pieces[0].insert(0, Places(model.places))
         stages = [Stage(piece) for piece in my_pieces(pieces, group)]
-        super().__init__(stages, mean_loss, model.places.weight.shape[1], group, **options)
+        dtype, width = model.output.weight.dtype, model.letters.weight.shape[1]
+        super().__init__(stages, mean_loss, width, group, dtype=dtype, **options)
         self.last = self.ranks - 1
 
     def step(self, actions, inputs, targets):
-        self.embedded = [self.embedding(part) for part in inputs]
-        self.outputs, self.parts, self.log_sums, self.slopes = {}, {}, {}, {}
-        loss = super().step(self.run_output_passes(actions), inputs, targets)
-        for i, x in enumerate(self.embedded):
-            slope = self.slopes.get(i, torch.empty_like(x))
-            dist.broadcast(slope, group=self.group, group_src=0)
-            x.backward(slope)
-        return loss
+        refuse_batch(inputs, len_of(self.embedding.weight), targets, len_of(self.output))
+        row = list(actions)
+        ahead = torch.tensor(max(most_kept([row])))
+        dist.all_reduce(ahead, dist.ReduceOp.MAX, self.group)
+        self.outputs, self.parts, self.log_sums, self.sent = {}, {}, {}, {}
+        return super().step(self.run_output_passes(row, ahead.item()), inputs, targets)
 
-    def run_output_passes(self, actions):
-        """Yield the actions of the stages; those of the output layer are run here."""
+    def run_output_passes(self, actions, ahead):
+        """Yield the actions of the stages; run those of the output layer, and the look-ups, here.
+
+        Before rank 0's forward of micro-batch i, all ranks' backwards of i - ahead are done. So no
+        rank waits forever for a vector, a gradient, or the end of a send.
+        """
         run = {"S": self.compute_part, "T": self.finish_part}
+        done = 0  # backwards
+        for i in range(ahead):
+            self.send_vectors(i)
         for action in actions:
             if action.kind in run:
                 run[action.kind](action)
-            else:
-                yield action
+                continue
+            yield action
+            if action.kind == "B":
+                self.send_vectors(done + ahead)
+                self.add_slopes(done - ahead)
+                self.finish_sends(done - ahead - 1)
+                done += 1
+        for i in range(max(done - ahead, 0), done):
+            self.add_slopes(i)
+        self.finish_sends(len(self.inputs))
+
+    def is_first(self, chunk) -> bool:
+        """Return False: rank 0's stage takes vectors, and may be frozen like any other one."""
+        return False
 
     def forward(self, action):
         i = action.microbatch
-        x = self.receive(action) if self.rank else self.embedded[i].detach()
+        x = self.receive(action) if self.rank else self.look_up(i)
         with self.around(action):
             y = self.stages[0].forward(i, x)
         if self.rank < self.last:
@@ -141,17 +172,17 @@ class VocabularyPipeline(Pipeline):
             return
         self.outputs[i] = y.flatten(0, 1)
         for peer in range(self.last):
-            self.begin_send(self.outputs[i], peer, tag=f"output {i}")
+            self.begin_send(self.outputs[i], peer, "output", i)
 
     def compute_part(self, action):
         """Run S: compute this rank's part of the logits, and send what it adds to the last rank."""
         i, targets = action.microbatch, self.targets[action.microbatch].flatten()
         shape = len(targets), self.width
-        y = self.outputs.pop(i) if self.rank == self.last else self.get(shape, f"output {i}")
+        y = self.outputs.pop(i) if self.rank == self.last else self.get(shape, "output", i)
         with self.around(action):
             self.parts[i] = OutputPart(self.output, self.first, y, targets)
         if self.rank < self.last:
-            self.begin_send(self.parts[i].pack(), self.last, tag=f"part {i}")
+            self.begin_send(self.parts[i].pack(), self.last, "part", i)
 
     def back(self, action, compute):
         i = action.microbatch
@@ -161,48 +192,142 @@ class VocabularyPipeline(Pipeline):
         if self.rank:
             self.send(slope, action)
         else:
-            self.slopes[i] = slope
+            self.return_slopes(i, slope)
 
     def merge(self, i) -> Tensor:
         """Return the gradient of the last stage's output; send the logarithms of the sums."""
         share, shape = self.share_of(i), (self.targets[i].numel(), 3 + 2 * self.width)
-        packed = [self.get(shape, f"part {i}", peer) for peer in range(self.last)]
+        packed = [self.get(shape, "part", i, peer) for peer in range(self.last)]
         packed = torch.stack([*packed, self.parts[i].pack()])
         statistics, vectors, rows = packed.split([3, self.width, self.width], dim=2)
         losses, self.log_sums[i], mean_rows = merge_parts(statistics.transpose(1, 2), vectors)
         for peer in range(self.last):
-            self.begin_send(self.log_sums[i], peer, tag=f"sums {i}")
+            self.begin_send(self.log_sums[i], peer, "sums", i)
         self.losses.append((losses * share).sum())
-        return ((mean_rows - rows.sum(0)) * share[:, None]).view(self.shape_of_message(i))
+        slope = (mean_rows - rows.sum(0)) * share[:, None]
+        return slope.to(self.dtype).view(self.shape_of_message(i))
 
     def finish_part(self, action):
         """Run T: add the gradient of this rank's rows of the output layer."""
         i = action.microbatch
         is_last = self.rank == self.last
-        sums = self.log_sums.pop(i) if is_last else self.get(self.targets[i].numel(), f"sums {i}")
+        sums = self.log_sums.pop(i) if is_last else self.get([self.targets[i].numel()], "sums", i)
         with self.around(action):
             self.parts.pop(i).add_weight_gradient(sums, self.share_of(i))
 
     def share_of(self, i) -> Tensor:
         """Return each target's share of the batch's mean; a target of -100 has none."""
-        counts = self.targets[i].flatten() != -100
-        return counts.to(self.dtype) / sum(self.counts)
+        counts = self.targets[i].flatten() != IGNORED
+        return counts.to(at_least_float32(self.dtype)) / sum(self.counts)
 
-    def get(self, shape, tag, peer=None) -> Tensor:
-        x = torch.empty(shape, dtype=self.dtype)
-        peer = self.last if peer is None else peer
-        dist.recv(x, group=self.group, group_src=peer, tag=number_of(tag))
+    # The embedding, whose vectors rank 0 alone needs.
+
+    def is_on(self, rank, i) -> Tensor:
+        """Return for each token of micro-batch i whether a rank has its row."""
+        sizes, tokens = self.embedding.weight.cut_sizes, self.inputs[i]
+        first = sum(sizes[:rank])
+        return (first <= tokens) & (tokens < first + sizes[rank])
+
+    def my_places(self, i) -> Tensor:
+        """Return the indices of the rows that micro-batch i takes from this rank's part."""
+        return self.inputs[i][self.is_on(self.rank, i)] - self.embedding.first
+
+    def send_vectors(self, i):
+        if self.rank and i < len(self.inputs):
+            self.begin_send(self.embedding.weight.detach()[self.my_places(i)], 0, "vectors", i)
+
+    def look_up(self, i) -> Tensor:
+        """Return micro-batch i's vectors on rank 0: its own, and those that have arrived."""
+        x = torch.empty(self.shape_of_message(i), dtype=self.dtype)
+        x[self.is_on(0, i)] = self.embedding.weight.detach()[self.my_places(i)]
+        for rank in range(1, self.ranks):
+            here = self.is_on(rank, i)
+            x[here] = self.get([int(here.sum()), self.width], "vectors", i, rank)
         return x
 
-    def begin_send(self, x, peer, tag):
-        request = dist.isend(x, group=self.group, group_dst=peer, tag=number_of(tag))
-        self.under_way.append((request, x))
+    def return_slopes(self, i, slope):
+        """Give each rank the gradients of its tokens' vectors, on rank 0."""
+        if self.embedding.weight.requires_grad:
+            self.add_rows(i, slope[self.is_on(0, i)])
+            for rank in range(1, self.ranks):
+                self.begin_send(slope[self.is_on(rank, i)], rank, "slopes", i)
+
+    def add_slopes(self, i):
+        """Add what rank 0 has returned for micro-batch i, on the other ranks."""
+        if self.rank and i >= 0 and self.embedding.weight.requires_grad:
+            shape = int(self.is_on(self.rank, i).sum()), self.width
+            self.add_rows(i, self.get(shape, "slopes", i, 0))
+
+    def add_rows(self, i, slopes):
+        weight = self.embedding.weight
+        if weight.grad is None:
+            weight.grad = torch.zeros_like(weight)
+        weight.grad.index_add_(0, self.my_places(i), slopes)
+
+    # Messages to and from the first and the last rank.
+
+    def dtype_of(self, kind) -> torch.dtype:
+        return at_least_float32(self.dtype) if kind in ("part", "sums") else self.dtype
+
+    def get(self, shape, kind, i, peer=None) -> Tensor:
+        x = torch.empty(shape, dtype=self.dtype_of(kind))
+        if x.numel():
+            peer = self.last if peer is None else peer
+            dist.recv(x, group=self.group, group_src=peer, tag=number_of(kind, i))
+        return x
+
+    def begin_send(self, x, peer, kind, i):
+        if x.dtype != self.dtype_of(kind):
+            raise ValueError(f"{kind} {i} is {x.dtype}, and its message {self.dtype_of(kind)}")
+        if x.numel():
+            request = dist.isend(x, group=self.group, group_dst=peer, tag=number_of(kind, i))
+            until = len(self.inputs) if kind == "sums" else i  # T may come at any time
+            self.sent.setdefault(until, []).append((request, x))
+
+    def send(self, x, action):
+        super().send(x, action)
+        self.sent.setdefault(action.microbatch, []).extend(self.under_way)
+        self.under_way.clear()
+
+    def finish_sends(self, newest):
+        """Wait for the messages of micro-batches up to `newest`, and free them."""
+        for i in [i for i in self.sent if i <= newest]:
+            for request, _ in self.sent.pop(i):
+                request.wait()
 
 
-def number_of(tag) -> int:
-    """Return a number for "output 3", which no message between stages has."""
-    kind, i = tag.split()
-    return 1_000_000 * (1 + ("output", "part", "sums").index(kind)) + int(i)
+def number_of(kind, i) -> int:
+    """Return a number for the message "output" of micro-batch i, which no stages exchange."""
+    kinds = ("output", "part", "sums", "vectors", "slopes")
+    return 1_000_000 * (1 + kinds.index(kind)) + i
+
+
+def len_of(part) -> int:
+    """Return the number of rows of the whole of which a parameter is a part."""
+    return sum(part.cut_sizes)
+
+
+def refuse_model(model):
+    """Raise ValueError if a model has what the parts of the output layer would leave out."""
+    dtypes = {p.dtype for p in model.parameters()}
+    if model.output.bias is not None:
+        raise ValueError("the output layer has a bias, which is not split here: leave it out")
+    if len(dtypes) > 1:
+        raise ValueError(f"all parameters need one dtype, not {sorted(map(str, dtypes))}")
+
+
+def refuse_batch(inputs, input_rows, targets, target_rows):
+    """Raise an error on all ranks, which have the same batch, before any of them waits."""
+    device = torch.get_default_device().type
+    if torch.is_autocast_enabled(device):
+        raise ValueError(
+            "a spread output layer takes its messages' dtype from the weights: leave out autocast, "
+            "and convert the model, as with model.bfloat16()"
+        )
+    for part in inputs:
+        refuse_unknown(part, input_rows)
+    for part in targets:
+        refuse_unknown(part[part != IGNORED], target_rows)
 
 
 # ---- A model with a large vocabulary --------------------------------------------------------
@@ -223,130 +348,45 @@ def draw_pairs(text, samples, number, context, vocabulary=128 * 128):
     return tokens[:, :-1], tokens[:, 1:]
 
 
-def gap(vocabulary, microbatches, blocks=None, samples=7, extra=1, ignored=False) -> float:
-    """Return how far this rank's gradients and loss are from one process's, in float64."""
+def gap(
+    vocabulary, microbatches, blocks=None, samples=7, extra=1, ignored=False, tied=False, frozen=()
+) -> float:
+    """Return how far this rank's gradients and loss are from one process's, in float64.
+
+    frozen  names of modules of the model, such as "letters" or "blocks.0"
+    """
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     split, alone = (make_model(vocabulary, blocks=blocks or ranks + 1) for _ in range(2))
+    for model in (split, alone):
+        if tied:
+            model.output.weight = model.letters.weight
+        for name in frozen:
+            model.get_submodule(name).requires_grad_(False)
     inputs, targets = draw_pairs(standard_library(20_000), samples, 0, 16, vocabulary)
     targets = targets.clone()
     if ignored:
-        targets[::2, :5] = -100
-    loss = mean_loss(alone(inputs), targets)
-    loss.backward()
+        targets[::2, :5] = IGNORED
     rows, _ = list_schedule(ranks, microbatches, {"F": 1, "B": 2, "S": 1, "T": 1}, extra)
     pipeline = VocabularyPipeline(split)
     parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
-    total = pipeline.step(rows[rank], *parts)
+    for _ in range(2):  # gradients add up
+        loss = mean_loss(alone(inputs), targets)
+        loss.backward()
+        total = pipeline.step(rows[rank], *parts)
     mine = {p for stage in pipeline.stages for p in stage.piece.parameters()}
     of_alone = dict(zip(split.parameters(), alone.parameters()))
     pairs = [(p.grad, of_alone[p].grad) for p in mine]
     for part, of in ((pipeline.embedding.weight, alone.letters), (pipeline.output, alone.output)):
-        pairs.append((part.grad, of.weight.grad.split(part.cut_sizes)[rank]))
+        whole = of.weight.grad
+        pairs.append((part.grad, None if whole is None else whole.split(part.cut_sizes)[rank]))
     if rank == ranks - 1:
         pairs.append((torch.tensor(total), loss))
-    return max(relative_gap(p, q.detach()) for p, q in pairs)
-
-
-# ---- Times, memory and messages -------------------------------------------------------------
-
-
-def fastest(compute, rounds) -> float:
-    took = []
-    for _ in range(rounds):
-        began = now()
-        compute()
-        took.append(now() - began)
-    return min(took)
-
-
-def layer_seconds(vocabulary, stages, sizes, rounds=8, samples=2, context=32) -> dict:
-    """Return what layers take on this machine, forward and backward, in their fastest rounds.
-
-    Returns  {"layers": of the whole model, one after another; "S", "T": of the longest part of the
-             output layer}
-    """
-    model = make_model(vocabulary, context=context, **sizes)
-    inputs, targets = draw_pairs(standard_library(20_000), samples, 0, context, vocabulary)
-    x, seconds = inputs, []
-    for layer in layers_of(model):
-        stage = Stage(nn.Sequential(layer))
-
-        def both_ways(stage=stage, x=x):
-            y = stage.forward(0, x)
-            stage.backward(0, torch.ones_like(y))
-
-        seconds.append(fastest(both_ways, rounds))
-        before, x = x, stage.forward(0, x)
-    y, targets = model.norm(before).detach().flatten(0, 1), targets.flatten()
-    weight = nn.Parameter(model.output.weight.detach().tensor_split(stages)[0].clone())
-    part, sums = OutputPart(weight, 0, y, targets), torch.zeros(len(targets))
-    share = torch.full((len(targets),), 1 / len(targets))
-    return {
-        "layers": seconds,
-        "S": fastest(partial(OutputPart, weight, 0, y, targets), rounds),
-        "T": fastest(partial(part.add_weight_gradient, sums, share), rounds),
-    }
-
-
-@contextlib.contextmanager
-def record_span(spans, seconds, action):
-    """Sleep for the rest of an action's time, and append its begin and end to `spans`."""
-    began = now()
-    yield
-    least = time_of(seconds, action.kind, dist.get_rank()) if seconds else 0.0
-    time.sleep(max(0.0, least - (now() - began)))
-    spans.append((began, now()))
-
-
-def run_step(rows, seconds, vocabulary=128, microbatch_samples=1, sizes=None, context=16):
-    """Run a step of the spread output layer, measured as "step"; return this rank's spans.
-
-    seconds  {kind: of an action}, which are emulated; {} for those that computing takes
-    """
-    from pedagogy_lib import measure
-
-    sizes = sizes or {"blocks": len(rows)}
-    pipeline = VocabularyPipeline(make_model(vocabulary, context=context, **sizes))
-    row = rows[pipeline.rank]
-    m = 1 + max(action.microbatch for action in row)
-    parts = [part.tensor_split(m) for part in draw_pairs(
-        standard_library(20_000), m * microbatch_samples, 0, context, vocabulary)]  # fmt: skip
-    pipeline.step(row, *parts)
-    spans = []
-    pipeline.around = partial(record_span, spans, seconds)
-    dist.barrier()
-    with measure("step"):
-        pipeline.step(row, *parts)
-    return spans
-
-
-def spans_of(run) -> list:
-    """Return the spans of all ranks, from the first begin on."""
-    start = min(begin for of_rank in run.values for begin, _ in of_rank)
-    return [[(a - start, b - start) for a, b in of_rank] for of_rank in run.values]
-
-
-def run_whole(layers, microbatches, vocabulary, microbatch_samples=1, sizes=None, context=16):
-    """Run a step of 1F1B with whole layers, `layers` of them on each stage, measured as "step"."""
-    from pedagogy_lib import measure
-
-    model = make_model(vocabulary, context=context, **(sizes or {}))
-    pieces = my_pieces(pieces_of(layers_of(model), layers))
-    width = model.places.weight.shape[1]
-    del model
-    pipeline = Pipeline([Stage(piece) for piece in pieces], mean_loss, width)
-    del pieces
-    row = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
-    parts = [part.tensor_split(microbatches) for part in draw_pairs(
-        standard_library(20_000), microbatches * microbatch_samples, 0, context,
-        vocabulary)]  # fmt: skip
-    pipeline.step(row, *parts)
-    dist.barrier()
-    with measure("step"):
-        pipeline.step(row, *parts)
+    if any((p is None) != (q is None) for p, q in pairs):
+        return float("inf")
+    return max(relative_gap(p, q.detach()) for p, q in pairs if p is not None)
 
 
 # ---- The program ----------------------------------------------------------------------------

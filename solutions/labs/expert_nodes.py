@@ -85,12 +85,12 @@ class TwoHopLayer(ExpertLayer):
 
     def forward(self, x):
         tokens = x.flatten(0, -2)
-        self.scores = self.router(tokens)
-        weights, self.experts = self.route(self.scores, self.k, self.bias)
-        gates = torch.zeros_like(self.scores).scatter(-1, self.experts, weights)
+        weights, *_ = self.choose(tokens)
+        gates = torch.zeros_like(self.scores).scatter(-1, self.experts, weights * self.fits)
         own = partial(weigh_experts, self.mlps.experts)
         inside = partial(visit, group=self.mesh["local"], compute=own)
-        return visit(tokens, gates, self.mesh["node"], inside).view_as(x)
+        y = visit(tokens, gates.to(tokens), self.mesh["node"], inside)
+        return self.add_shared(tokens, y).view_as(x)
 
 
 # ---- Bytes between nodes --------------------------------------------------------------------
@@ -100,13 +100,14 @@ SIZES = {"node": 4, "local": 2}
 ROUTES = ("any nodes", "2 nodes at most")
 
 
-def make_layer(kind, limit, mesh, n=16, k=4, width=64) -> ExpertLayer:
+def make_layer(kind, limit, mesh, n=16, k=4, width=64, **options) -> ExpertLayer:
     """Make the same layer on all ranks, with a share of the experts: a row per choice or per node.
 
-    limit  the number of nodes that a token's experts may be on; None: any number
+    limit    the number of nodes that a token's experts may be on; None: any number
+    options  of ExpertLayer, such as shared
     """
     torch.manual_seed(0)
-    layer = (TwoHopLayer if kind == "a row per node" else ExpertLayer)(width, n, k)
+    layer = (TwoHopLayer if kind == "a row per node" else ExpertLayer)(width, n, k, **options)
     if limit is not None:
         layer.route = limited(mesh.sizes["node"], limit)
     share_out(layer, mesh["node", "local"])
@@ -148,16 +149,16 @@ def bytes_between_nodes(run, per_node=SIZES["local"]) -> int:
                if a // per_node != b // per_node)  # fmt: skip
 
 
-def compare_with_one_process(kind, limit, tokens=7) -> float:
+def compare_with_one_process(kind, limit, tokens=7, **options) -> float:
     """Return the largest difference from one process in float64: outputs and all gradients.
 
     It is a share of the largest number of the same tensor. Ranks have different numbers of tokens.
     """
     torch.set_default_dtype(torch.float64)
     mesh, rank, ranks = Mesh(SIZES, AXES), dist.get_rank(), dist.get_world_size()
-    layer = make_layer(kind, limit, mesh)
+    layer = make_layer(kind, limit, mesh, **options)
     torch.manual_seed(0)
-    alone = ExpertLayer(64, 16, 4)
+    alone = ExpertLayer(64, 16, 4, **options)
     alone.route = route if limit is None else layer.route
     chance, counts = torch.Generator().manual_seed(1), [tokens + r % 3 for r in range(ranks)]
     x = torch.randn(sum(counts), 64, generator=chance).requires_grad_()
@@ -167,16 +168,16 @@ def compare_with_one_process(kind, limit, tokens=7) -> float:
     mine = x.detach().split(counts)[rank].requires_grad_()
     y = layer(mine)
     (y * slope.split(counts)[rank]).sum().backward()
-    dist.all_reduce(layer.router.weight.grad)
-    router, whole_router = layer.router.weight.grad, alone.router.weight.grad
     pairs = [
         (y, wanted.split(counts)[rank], wanted),
         (mine.grad, x.grad.split(counts)[rank], x.grad),
-        (router, whole_router, whole_router),
     ]
-    for name in ("up", "down"):
-        whole = getattr(alone.mlps, name).grad
-        pairs.append((getattr(layer.mlps.experts, name).grad, whole.chunk(ranks)[rank], whole))
+    for p, whole in zip(layer.parameters(), alone.parameters(), strict=True):
+        if hasattr(p, "is_of_expert"):
+            pairs.append((p.grad, whole.grad.chunk(ranks)[rank], whole.grad))
+        else:
+            dist.all_reduce(p.grad)
+            pairs.append((p.grad, whole.grad, whole.grad))
     return max(((a - b).abs().max() / c.abs().max()).item() for a, b, c in pairs)
 
 

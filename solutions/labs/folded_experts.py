@@ -123,7 +123,8 @@ class FoldedTraining:
             parallelize_attention(block.attention, self.attention["tp"])
             layer, group = block.mlp, self.experts["ep", "etp"]
             layer.mlps = CutExperts(layer.mlps, group, experts["ep"], experts["etp"])
-            layer.router.weight.sees_part = True
+            for p in layer.parameters():  # the router and a shared expert see this rank's part
+                p.sees_part = not hasattr(p, "is_of_expert")
             block.mlp = PartOfTokens(layer, self.attention["tp"])
         self.parameters = list(model.parameters())
         self.optimizer = make_optimizer(self.parameters)
@@ -148,9 +149,9 @@ class FoldedTraining:
     def average_gradients(self):
         """Make each gradient that of the mean loss over the copies: there are "dp" losses."""
         losses = self.attention.sizes["dp"]
-        for p in self.parameters:
+        for p in filter(lambda p: p.requires_grad, self.parameters):
             is_expert = hasattr(p, "is_of_expert")
-            group = self.attention["dp", "tp"] if hasattr(p, "sees_part") else self.attention["dp"]
+            group = self.attention[("dp", "tp") if getattr(p, "sees_part", False) else "dp"]
             dist.all_reduce(p.grad, group=self.experts["edp"] if is_expert else group)
             wrong = is_expert and self.by_all_ranks
             p.grad /= dist.get_world_size() if wrong else losses
@@ -174,6 +175,9 @@ def whole_gradients(alone, training):
         for of in ("weight", "gradient"):
             get = (lambda p: p.detach()) if of == "weight" else (lambda p: p.grad)
             yield f"router {of}", get(layer.router.weight), get(whole.router.weight)
+            if whole.shared is not None:
+                for p, q in zip(layer.shared.parameters(), whole.shared.parameters()):
+                    yield f"shared expert {of}", get(p), get(q)
             yield f"norm {of}", get(here.norm_2.weight), get(one.norm_2.weight)
             rows = get(one.attention.query_key_value.weight)
             n = len(rows) // tp.sizes["tp"]

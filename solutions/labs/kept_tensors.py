@@ -123,6 +123,10 @@ def most_of_steps(samples, context, width, layers, steps=2):
 
 
 def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
     samples, context, width = 8, 64, 64
     x = torch.randn(samples, context, width, requires_grad=True)
     for make in (Block, LlamaBlock):

@@ -209,6 +209,10 @@ def gap_of_engine(engine, text, steps=3) -> float:
     return max(relative_gap(a, b) for a, b in zip(found, wanted))
 
 
+def gaps_of_engines(engines, text) -> list[float]:
+    return [gap_of_engine(engine, text) for engine in engines]
+
+
 def count_flat(text, width=16, layers=2) -> tuple[int, int]:
     """Return how many matrices this rank orthogonalizes with FlatMuon, and how many are cut."""
     unit = FlatMuon(make_model(width, layers), 0.02, adam).matrices

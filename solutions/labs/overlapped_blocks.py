@@ -36,10 +36,12 @@ def forward_pieces(layers) -> list[Piece]:
     ]
 
 
-def backward_pieces(layers) -> list[Piece]:
+def backward_pieces(layers, kinds="IW") -> list[Piece]:
     """Return the pieces of a backward, from the last layer to the first.
 
     Other pieces wait for the gradients of inputs and for messages, and none for those of weights.
+
+    kinds  "IW" for a whole backward, "I" for its half for the inputs, which has all messages
     """
     pieces, before = [], None
     for _ in range(layers):
@@ -47,7 +49,7 @@ def backward_pieces(layers) -> list[Piece]:
                             ("attention", False)):  # fmt: skip
             pieces.append(Piece(name, "I", sends, before))
             before = len(pieces) - 1
-            if not sends:
+            if not sends and "W" in kinds:
                 pieces.append(Piece(name, "W", False, before))
     return pieces
 
@@ -85,11 +87,15 @@ def length_of(run) -> float:
 
 
 def times_of_blocks(layers, message) -> dict[str, float]:
-    """Return the times of a forward, a backward and its W alone, and of a pair as one block."""
+    """Return the times of a forward, a backward and its halves alone, and of a pair as one block.
+
+    "B" may be shorter than "I" and "W" together, because its W run while its messages travel.
+    """
     forward, backward = forward_pieces(layers), backward_pieces(layers)
     return {
         "F": length_of(run_pieces([forward], message)),
         "B": length_of(run_pieces([backward], message)),
+        "I": length_of(run_pieces([backward_pieces(layers, "I")], message)),
         "W": float(sum(piece.kind == "W" for piece in backward)),
         "F&B": length_of(run_pieces([forward, backward], message)),
     }
@@ -98,9 +104,7 @@ def times_of_blocks(layers, message) -> dict[str, float]:
 def simulate_step(name, ranks, microbatches, times, joined=True):
     """Return the simulated timeline of DualPipe or DualPipeV, in forwards of a chunk alone.
 
-    A backward's I takes what is left of B without W.
-
-    times   of F, B and W alone, and of a pair as one block, "F&B"
+    times   of F, B, I and W alone, and of a pair as one block, "F&B"
     joined  whether a pair runs as one block; otherwise F and B one after the other, in a block
     """
     from pedagogy_lib import simulate
@@ -108,15 +112,31 @@ def simulate_step(name, ranks, microbatches, times, joined=True):
     rows, stages = rows_and_stages(name, ranks, microbatches)
     shares = {kind: took / times["F"] for kind, took in times.items()}
     pair = shares.pop("F&B")
-    seconds = shares | {"I": shares["B"] - shares["W"]}
-    timeline = simulate(rows, seconds, unit="forwards", stages=stages)
+    timeline = simulate(rows, shares, unit="forwards", stages=stages)
     return join_pairs(timeline, stages, pair if joined else None)
 
 
 def published_bubble(name, ranks, times) -> float:
-    """Return the bubble by the formula of DeepSeek's README, in forwards of a chunk alone."""
+    """Return the bubble by the formula of DeepSeek's README, in forwards of a chunk alone.
+
+    The formula assumes that a backward takes as long as its two halves, I and W.
+    """
     pairs = ranks / 2 - 1 if name == "DualPipe" else ranks - 1
     return pairs * (times["F&B"] + times["B"] - 3 * times["W"]) / times["F"]
+
+
+def computing_shares(timeline, times) -> list[float]:
+    """Return for each rank the share of a step in which its processor computes.
+
+    For the rest of the time it has no action, or its action waits for an all-to-all.
+
+    times  as simulate_step had them; computing in F and in I takes as long as in W, in B twice that
+    """
+    found = []
+    for row in timeline.rows:
+        computed = sum(2 if kind == "B" else 1 for kind, _, _ in row) * times["W"]
+        found.append(computed / times["F"] / timeline.seconds)
+    return found
 
 
 # ---- The program ----------------------------------------------------------------------------

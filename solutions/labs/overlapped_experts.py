@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from expert_parallel import RemoteExperts, no_context, share_out
 from expert_training import JOINT, SIZES, average_gradients
-from experts import Experts, load_of, make_expert_transformer, route
+from experts import Experts, balancing_loss, expert_layers, make_expert_transformer
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
 from torch import Tensor
@@ -19,8 +19,10 @@ from torch import Tensor
 # ---- An all-to-all that is under way --------------------------------------------------------
 
 
-class Transfer:
+class AllToAll:
     """An all-to-all of rows, forward or backward, between its beginning and its end.
+
+    It holds rows only while they travel: autograd keeps it until the backward.
 
     watch  takes a name and returns a context manager, as `measure` does
     """
@@ -30,7 +32,7 @@ class Transfer:
 
     def begin(self, x, send, receive) -> Tensor:
         """Begin to exchange rows; return the tensor that will hold them after `end`."""
-        self.sent = x.contiguous()  # has to live as long as it is being sent
+        self.sent = x.contiguous()
         self.rows = x.new_empty(sum(receive), *x.shape[1:])  # arbitrary numbers until `end`
         self.request = dist.all_to_all_single(
             self.rows, self.sent, receive, send, self.group, async_op=True
@@ -40,82 +42,93 @@ class Transfer:
     def end(self) -> Tensor:
         with self.watch("waiting"):
             self.request.wait()
-        self.sent = None
-        return self.rows
-
-    def wait(self) -> Tensor:
-        """Return the rows that have come, as a tensor that autograd knows."""
-        return EndTransfer.apply(self.coming, self)
+        rows, self.rows, self.sent, self.request = self.rows, None, None, None
+        return rows
 
 
 class BeginTransfer(torch.autograd.Function):
     """The beginning of an all-to-all; its backward is the end of that of the gradients."""
 
     @staticmethod
-    def forward(ctx, x, transfer):
-        ctx.transfer = transfer
-        return transfer.begin(x, transfer.send, transfer.receive)
+    def forward(ctx, x, exchange):
+        ctx.exchange = exchange
+        return exchange.begin(x, exchange.send, exchange.receive)
 
     @staticmethod
     def backward(ctx, unused):
-        return ctx.transfer.end(), None
+        return ctx.exchange.end(), None
 
 
 class EndTransfer(torch.autograd.Function):
     """The end of an all-to-all; its backward is the beginning of that of the gradients."""
 
     @staticmethod
-    def forward(ctx, coming, transfer):
-        ctx.transfer = transfer
-        return transfer.end().view_as(coming)
+    def forward(ctx, rows, exchange):
+        ctx.exchange = exchange
+        return exchange.end().view_as(rows)
 
     @staticmethod
     def backward(ctx, gradient):
-        transfer = ctx.transfer
-        transfer.begin(gradient, transfer.receive, transfer.send)
+        exchange = ctx.exchange
+        exchange.begin(gradient, exchange.receive, exchange.send)
         return gradient, None  # what BeginTransfer returns is what has come by then
+
+
+class Transfer:
+    """Rows under way: `rows` is the tensor that is being filled."""
+
+    def __init__(self, rows, exchange):
+        self.rows, self.exchange, self.has_arrived = rows, exchange, False
+
+    def wait(self) -> Tensor:
+        """Return the rows when all of them have arrived, as a tensor that autograd knows."""
+        if not self.has_arrived:
+            self.rows, self.has_arrived = EndTransfer.apply(self.rows, self.exchange), True
+        return self.rows
 
 
 def begin_exchange(x, send, receive, group=None, watch=no_context) -> Transfer:
     """Begin an all-to-all of rows, like Exchange, and return a transfer that can be waited for."""
-    transfer = Transfer(send, receive, group, watch)
-    transfer.coming = BeginTransfer.apply(x, transfer)
-    return transfer
+    exchange = AllToAll(send, receive, group, watch)
+    return Transfer(BeginTransfer.apply(x, exchange), exchange)
 
 
 # ---- The model, with a yield wherever rows are under way ------------------------------------
 
 
 def block_steps(block, x, watch=no_context):
-    """Run a block with remote experts, yield while rows travel, and return the block's output."""
+    """Run a block with remote experts, yield while rows travel, and return the block's output.
+
+    Returns  the output, and this part's scores, experts and fits, which ExpertLayer describes
+    """
     layer, remote = block.mlp, block.mlp.mlps
     begin = partial(begin_exchange, group=remote.group, watch=watch)
     with watch("attention"):
         x = x + block.attention(block.norm_1(x))
         tokens = block.norm_2(x).flatten(0, -2)
-        weights, experts = route(layer.router(tokens), layer.k, layer.bias)
-        order = experts.flatten().argsort(stable=True)  # of the choices, sorted by expert
-    with watch("waiting"):
-        send, receive, came = remote.exchange_counts(load_of(experts, layer.n))
-    there = begin(tokens[order // layer.k], send, receive)
+        weights, chosen, counts = layer.choose(tokens)
+        choices = layer.scores, layer.experts, layer.fits
+    with watch("counts"):  # how many rows come has to be known before they can
+        send, receive, came = remote.exchange_counts(counts)
+    transfer = begin(tokens[chosen // layer.k], send, receive)
     yield
-    rows = there.wait()
+    rows = transfer.wait()
     with watch("experts"):
         y = remote.run_mine(rows, came)
-    back = begin(y, receive, send)
+    transfer = begin(y, receive, send)
+    del rows, y  # the other part's rows are next
     yield
-    y = back.wait()
-    y = torch.zeros_like(y).index_copy(0, order, y).view(*experts.shape, -1)
-    return x + (y * weights.unsqueeze(-1)).sum(1).view_as(x)
+    return x + layer.combine(tokens, weights, chosen, transfer.wait()).view_as(x), choices
 
 
 def model_steps(model, letters, watch=no_context):
-    """Run a whole model as block_steps runs a block, and return its scores."""
+    """Run a model as block_steps runs a block; return its scores, and each block's choices."""
     places = torch.arange(letters.shape[1])
-    x = model.letters(letters) + model.places(places)
+    x, choices = model.letters(letters) + model.places(places), []
     for block in model.blocks:
-        x = yield from block_steps(block, x, watch)
-    return model.output(model.norm(x))
+        x, of_block = yield from block_steps(block, x, watch)
+        choices.append(of_block)
+    return model.output(model.norm(x)), choices
 
 
 def one_after_another(parts) -> list:
@@ -137,28 +150,48 @@ def in_turns(parts) -> list:
 
 
 def loss_of(model, inputs, targets, parts, order=in_turns, watch=no_context) -> Tensor:
-    """Return a batch's mean loss, computed in parts of its samples; `order` runs the generators."""
-    scores = order([model_steps(model, part, watch) for part in inputs.tensor_split(parts)])
-    return mean_loss(torch.cat(scores), targets)
+    """Return a batch's mean loss, computed in parts of its samples; `order` runs the generators.
+
+    Afterwards each layer's scores, experts and fits are those of all parts, as a balancing loss
+    needs them. A capacity holds for each part by itself.
+
+    Raises  ValueError if there are fewer samples than parts
+    """
+    if len(inputs) < parts:
+        raise ValueError(f"{len(inputs)} samples cannot be cut into {parts} parts")
+    results = order([model_steps(model, part, watch) for part in inputs.tensor_split(parts)])
+    outputs, choices = zip(*results)
+    for layer, of_layer in zip(expert_layers(model), zip(*choices)):
+        layer.scores, layer.experts, layer.fits = map(torch.cat, zip(*of_layer))
+    return mean_loss(torch.cat(outputs), targets)
 
 
 # ---- Comparison with one process, and measurement -------------------------------------------
 
 
-def compare_with_one_process(text, parts, order, samples=6, **of_model) -> float:
-    """Return the largest difference of loss and gradients from one process, in float64.
+def add_balance(loss, model, group=None, weight=0.1) -> Tensor:
+    """Add the balancing losses of a model's layers after a forward."""
+    layers = expert_layers(model)
+    return loss + weight * sum(balancing_loss(of.scores, of.experts, group) for of in layers)
 
-    It is a share of the largest number of the same tensor.
+
+def compare_with_one_process(text, parts, order, samples=6, **of_model) -> float:
+    """Return the largest difference of gradients from one process, in float64.
+
+    It is a share of the largest number of the same tensor. The loss has balancing losses in it.
+
+    samples   of a rank; with a capacity, a multiple of the parts
+    of_model  arguments of make_expert_transformer
     """
     torch.set_default_dtype(torch.float64)
     rank, ranks = dist.get_rank(), dist.get_world_size()
     mesh, of_model = Mesh({"edp": 1, "ep": ranks}, JOINT), SIZES | {"n": 2 * ranks} | of_model
-    alone = make_expert_transformer(**of_model)
+    alone = make_expert_transformer(**of_model, parts=ranks * parts)
     model = share_out(make_expert_transformer(**of_model), mesh["ep"])
     inputs, targets = draw_batch(text, samples * ranks, 0, of_model["context"])
-    mean_loss(alone(inputs), targets).backward()
+    add_balance(mean_loss(alone(inputs), targets), alone).backward()
     mine = [x.chunk(ranks)[rank] for x in (inputs, targets)]
-    loss_of(model, *mine, parts, order).backward()
+    add_balance(loss_of(model, *mine, parts, order), model, mesh["ep"]).backward()
     average_gradients(list(model.parameters()), mesh)
     worst = 0.0
     for p, whole in zip(model.parameters(), alone.parameters(), strict=True):
@@ -177,8 +210,8 @@ WAYS = {  # parts of the batch, and how they are run
 def race(text, flops, rounds=5, draw=None, samples=4, ways=WAYS) -> None:
     """Measure a step's forward and backward in each of several ways, in turns.
 
-    Each step is measured under the name of its way, and the waiting in it as "NAME: waiting".
-    Products are emulated.
+    Each step is measured under the name of its way, and in it the waiting for rows and for their
+    counts as "NAME: waiting" and "NAME: counts". Products are emulated.
 
     draw  the way of one more step, measured as "attention", "experts", "waiting" and "backward"
     """
@@ -197,14 +230,15 @@ def race(text, flops, rounds=5, draw=None, samples=4, ways=WAYS) -> None:
                 loss.backward()
 
     def only_waiting(label):
-        return lambda name: watch(f"{label}: waiting") if name == "waiting" else no_context(name)
+        waits = {name: f"{label}: {name}" for name in ("waiting", "counts")}
+        return lambda name: watch(waits[name]) if name in waits else no_context(name)
 
     for number in range(1 + rounds):  # the first one opens connections
         for name, way in ways.items():
             label = name if number else "warm-up"
             step(*way, label, only_waiting(label))
     if draw is not None:
-        step(*ways[draw], "step", watch)
+        step(*ways[draw], "step", lambda name: watch("waiting" if name == "counts" else name))
 
 
 @torch.no_grad()
@@ -240,7 +274,8 @@ def main():
     run = launch(race, standard_library(100_000), 1e9, world_size=2)
     if run.rank == 0:
         for name in WAYS:
-            waited = run[f"{name}: waiting"].seconds[0] / run[name].seconds[0]
+            waits = [run[f"{name}: {what}"].seconds[0] for what in ("waiting", "counts")]
+            waited = sum(waits) / run[name].seconds[0]
             print(f"{name}: {1e3 * median(run[name].rounds):.0f} ms a step, of which rank 0 waited "
                   f"{waited:.0%}")  # fmt: skip
 

@@ -70,16 +70,22 @@ class ShardedPipeline(Pipeline):
     """A pipeline whose chunks are units of ZeRO over the replicas of this rank's stages.
 
     `step` takes a plan: actions, and moves in between. Afterwards each unit's shard has its part of
-    the mean gradient over the replicas, and `update` steps on it.
+    the mean gradient over the replicas, and `update` steps on it. Frozen weights are in no unit:
+    they stay whole, and no optimizer decays them.
 
-    Cost  a gather or a reduce: each rank sends (n-1)/n of the chunk's bytes, for n replicas
+    units  {chunk: the unit of its trained weights}, without chunks that have none
+    Cost   a gather or a reduce: each rank sends (n-1)/n of the chunk's bytes, for n replicas
     """
 
     def __init__(self, stages, *args, replicas, make_optimizer=SGD, **options):
         super().__init__(stages, *args, **options)
-        self.units = [Unit(stage.piece.parameters(), replicas, alone=True) for stage in stages]
-        self.optimizer = make_optimizer([unit.shard for unit in self.units])
-        for unit in self.units:
+        self.units = {}
+        for chunk, stage in enumerate(stages):
+            trained = [p for p in stage.piece.parameters() if p.requires_grad]
+            if trained:
+                self.units[chunk] = Unit(trained, replicas, alone=True)
+        self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
+        for unit in self.units.values():
             dispose(unit)
 
     def step(self, plan, inputs, targets):
@@ -89,23 +95,31 @@ class ShardedPipeline(Pipeline):
         """Yield the actions of a plan, and do its moves in between."""
         move = {"gather": gather, "free": dispose, "reduce": reduce_gradients}
         for one in plan:
-            if isinstance(one, Move):
-                move[one.kind](self.units[one.chunk])
-            else:
+            if not isinstance(one, Move):
                 yield one
+            elif one.chunk in self.units:
+                move[one.kind](self.units[one.chunk])
 
     def update(self):
         self.optimizer.step()
         self.optimizer.zero_grad()
 
 
-def make_pipeline(groups, chunks, width=16, blocks=6, seed=0):
-    """Return this rank's pipeline of a small transformer, and the transformer."""
-    torch.manual_seed(seed)
+def make_model(width=16, blocks=6, frozen=()) -> Transformer:
+    """Return a small transformer; `frozen` are names of its modules, such as "letters"."""
+    torch.manual_seed(0)
     model = Transformer(width=width, heads=2, context=8, layers=blocks)
-    line, column, _ = groups
+    for name in frozen:
+        model.get_submodule(name).requires_grad_(False)
+    return model
+
+
+def make_pipeline(groups, chunks, width=16, frozen=(), make_optimizer=SGD):
+    """Return this rank's pipeline of a small transformer, and the transformer."""
+    model, (line, column, _) = make_model(width, frozen=frozen), groups
     stages = my_stages(model, group=line, chunks=chunks)
-    return ShardedPipeline(stages, mean_loss, width, line, replicas=column), model
+    options = {"replicas": column, "make_optimizer": make_optimizer}
+    return ShardedPipeline(stages, mean_loss, width, line, **options), model
 
 
 def my_share(part, groups, microbatches):
@@ -123,16 +137,17 @@ ORDERS = {  # {name: a schedule of (rank, ranks, micro-batches), with a number o
 }
 
 
-def gap_of_plan(order, microbatches, chunks, make_plan, samples=12, steps=2) -> float:
+def gap_of_plan(
+    order, microbatches, chunks, make_plan, samples=12, steps=2, frozen=(), make_optimizer=SGD
+) -> float:
     """Return how far this rank's weights are from one process's after some steps, in float64."""
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
     groups = groups_of(2)
-    pipeline, model = make_pipeline(groups, chunks)
-    torch.manual_seed(0)
-    alone = Transformer(width=16, heads=2, context=8, layers=6)
-    optimizer = SGD(list(alone.parameters()))
+    pipeline, model = make_pipeline(groups, chunks, 16, frozen, make_optimizer)
+    alone = make_model(frozen=frozen)
+    optimizer = make_optimizer([p for p in alone.parameters() if p.requires_grad])
     plan = make_plan(list(ORDERS[order](pipeline.rank, 2, microbatches, chunks=chunks)))
     for number in range(steps):
         inputs, targets = draw_batch(standard_library(20_000), samples, number, 8)
@@ -141,9 +156,9 @@ def gap_of_plan(order, microbatches, chunks, make_plan, samples=12, steps=2) -> 
         optimizer.zero_grad()
         mean_loss(alone(inputs), targets).backward()
         optimizer.step()
-    for unit in pipeline.units:
+    for unit in pipeline.units.values():
         gather(unit)
-    mine = {p for unit in pipeline.units for p in unit.parameters}
+    mine = {p for stage in pipeline.stages for p in stage.piece.parameters()}
     pairs = [pq for pq in zip(model.parameters(), alone.parameters()) if pq[0] in mine]
     return max(relative_gap(p.detach(), q.detach()) for p, q in pairs)
 
@@ -174,11 +189,11 @@ def measure_plan(name, plans, parts, groups, chunks, width) -> list[int]:
     pipeline.step(plan, *parts)  # shards have gradients from now on, in every plan
     with measure(name):
         pipeline.step(plan, *parts)
-    for unit in pipeline.units:
+    for unit in pipeline.units.values():
         gather(unit)
     with measure(f"{name}, alone"):
         pipeline.step([one for one in plan if isinstance(one, Action)], *parts)
-    return [unit.flat.nbytes for unit in pipeline.units]
+    return [unit.flat.nbytes for unit in pipeline.units.values()]
 
 
 def plan_rows(order, microbatches, chunks, make_plan):
