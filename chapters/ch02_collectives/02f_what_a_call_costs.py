@@ -180,6 +180,11 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 # If $S$ is the whole tensor of a reduce-scatter or an all-gather, the factor is $\frac{n-1}{n}$,
 # for a broadcast 1.
 
+# %% [markdown]
+# **On GPUs**, run them before a job: `all_reduce_perf -b 8 -e 8G -f 2 -g 8` takes 8 bytes to 8 GB
+# on 8 GPUs, and doubles each time. Compare the column *busbw* of the large sizes with the speed of
+# the link, and machine with machine: if one is well below the others, suspect its card or cable.
+
 # %% tags=["cover", "nbval-ignore-output"]
 large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
 alone = launch(message_costs.one_message, large, world_size=2, device="cpu").values[0]
@@ -368,16 +373,28 @@ for name in others:
 # NCCL's algorithms for an all-reduce are rings, trees, and sums inside a switch: NVLS over NVLink,
 # CollNet over InfiniBand. For all-gather and reduce-scatter it also has PAT, says [its
 # documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
-# `NCCL_ALGO`.
+# `NCCL_ALGO`. AMD's library is [RCCL](https://rocm.docs.amd.com/projects/rccl/en/latest/what-is-rccl.html),
+# with rings and trees; PyTorch's backend on ROCm is [still
+# called](https://docs.pytorch.org/docs/stable/notes/hip.html) `nccl`.
 #
 # Two more differences on GPUs:
 #
 # * A call returns when its kernel is queued on a **stream**. Synchronize before you read a clock.
 # * NCCL's kernels run on parts of the GPU that could compute meanwhile. `NCCL_MAX_CTAS` limits how
-#   many. More of them may be faster, says its documentation. (Since NCCL 2.28, some collectives can
-#   do without such kernels, but not the all-reduce.)
+#   many. More of them may be faster, says its documentation.
+
+# %% [markdown]
+# NCCL has two newer mechanisms, which were not measured here either.
 #
-# None of this was measured here.
+# **Symmetric memory** (since [2.27](https://github.com/NVIDIA/nccl/releases/tag/v2.27.3-1)): all
+# ranks register a buffer at the same offset. The release notes expect its kernels to gain most for
+# small and medium messages. They always add in float32, except for FP8 inside a switch, where it is
+# 16 bits.
+#
+# **Copy engines** (since 2.28) move the data of an all-gather without any kernel, if
+# `NCCL_CTA_POLICY=2` [asks for it](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/flags.html).
+# They cannot add, so an all-reduce still needs a kernel. In PyTorch 2.13,
+# `FSDPModule.set_symm_mem_for_comm()` puts FSDP2's all-gathers into symmetric memory (chapter 06).
 
 # %% [markdown]
 # ## Put to the test

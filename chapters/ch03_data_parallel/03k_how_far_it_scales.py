@@ -395,7 +395,9 @@ Table(["all-reduce", "first rank", "last rank", "skew", "ms on ranks 0 to 3"],
 # **On GPUs** the same lab reads traces with kernels: `python labs/rank_traces.py rank0.json.gz …`.
 # It goes by their names: a kernel with "nccl" in its name communicates, and any other kernel
 # computes, also one of another library for communication, such as NVSHMEM or DeepEP. Copies
-# (`gpu_memcpy`) count as neither.
+# (`gpu_memcpy`) count as neither. `nsys profile`, of [Nsight
+# Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html), also records calls to the
+# operating system, ranges of `torch.cuda.nvtx.range` and, with `--nic-metrics`, the network cards.
 #
 # [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) reads traces
 # of whole jobs; its tests include [samples of two ranks of

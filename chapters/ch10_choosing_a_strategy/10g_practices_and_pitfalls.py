@@ -78,6 +78,28 @@ for name, (of_memory, of_time) in ratios.items():
 # float32. Chapter 05 has a case in which it does not.
 
 # %% [markdown]
+# Does FP8 double it again? [NVIDIA's
+# table](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md)
+# has measured pre-training, with tp 1 for all rows below:
+
+# %%
+published = {  # model, 256 GPUs, precision: pp, ep, samples in a step, tokens/s per GPU
+    "GB200, bfloat16": (4, 64, 4096, 3139), "GB200, MXFP8": (8, 32, 4096, 4018),
+    "B200, MXFP8": (16, 8, 2048, 2139),
+}
+first = published["GB200, bfloat16"][-1]
+Table(["256 GPUs", "pp", "ep", "samples", "tokens/s per GPU", "of the first row"],
+      [[name, *row, f"{row[-1] / first:.2f} times"] for name, row in published.items()],
+      title="DeepSeek-V3, sequences of 4,096 tokens, experts forced to equal loads")
+
+# %% [markdown]
+# It did not double there. The two GB200 rows differ in pp and ep, too, so even this factor is not
+# that of FP8 alone. The B200 row shows what a large NVLink domain is worth to experts: GB200 joins
+# 72 GPUs ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)), B200 joins 8, and its
+# experts are spread over 8. Its batch and its pipeline differ as well, so not all of the difference
+# is due to the links.
+
+# %% [markdown]
 # ## 2 · Recomputing
 #
 # "Essential for very deep models." In a deep model each layer keeps activations. But deep models
@@ -256,6 +278,7 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 
 # %% [markdown]
 # In a small model, the kernels of one sample are so short that starting them takes longer (launch).
+# A CUDA graph starts many of them with one call (01c, section 2), which the model does not count.
 # In a large model one sample keeps the GPU busy, and a larger micro-batch only makes the bubble
 # longer. (This comparison ignores memory.)
 #
