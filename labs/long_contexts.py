@@ -186,7 +186,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.29. Swap the dimension along which x is cut over the ranks.
+    """Exercise 9.30. Swap the dimension along which x is cut over the ranks.
 
     x is cut along dimension `split` into n equal parts, and part r goes to rank r. The received
     parts are joined along dimension `join`, in rank order.

@@ -89,6 +89,8 @@ class FewHeads(nn.Module):
         ...  # your code here
         self.group, self.size = group, attention.size
         self.rotate = getattr(attention, "rotate", lambda x: x)  # by places: see labs/llama.py
+        self.norm_q = getattr(attention, "norm_q", nn.Identity())  # QK-norm: see head_norms.py
+        self.norm_k = getattr(attention, "norm_k", nn.Identity())
         whole = attention.query_key_value
         self.query = layer_of_rows(whole, queries[self.query_heads].flatten())
         self.key_value = layer_of_rows(whole, torch.cat([keys[self.head], values[self.head]]))
@@ -101,7 +103,7 @@ class FewHeads(nn.Module):
         x = enter(x, self.group)
         q = self.query(x).unflatten(-1, (-1, self.size)).transpose(1, 2)  # (samples, heads, …)
         k, v = self.key_value(x).unsqueeze(1).split(self.size, dim=-1)
-        q, k = self.rotate(q), self.rotate(k)
+        q, k = self.rotate(self.norm_q(q)), self.rotate(self.norm_k(k))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.output(mixed.transpose(1, 2).flatten(2))
 

@@ -186,10 +186,9 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 # precision. 32 such blocks would keep 137 GB of them for a single sample.
 
 # %% [markdown]
-# ## 4 · A block of today
+# ## 4 · Llama's block
 #
-# The block above is GPT-2's. Llama's, which most models of today have taken over, differs in five
-# ways:
+# The block above is GPT-2's. Llama's, the base of most newer models, differs in five ways:
 #
 # * **Gated MLP** (*SwiGLU*). It has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times
 #   $W_d$, where silu is a smooth function like GELU.

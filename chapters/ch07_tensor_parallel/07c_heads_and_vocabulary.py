@@ -140,11 +140,24 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 # ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/attention.py)).
 
 # %% [markdown]
+# **Latent attention** (*MLA*) goes further than one key-value head. DeepSeek-V3 stores a single
+# vector per token, of 512 numbers and 64 rotated ones, from which other matrices make the keys and
+# values of all heads ([vLLM's
+# notes](https://docs.vllm.ai/en/v0.10.2/api/vllm/attention/backends/mla/common.html)). Tensor
+# parallelism cuts these matrices by heads, but every head needs the whole vector, so that every
+# rank stores it. Modular's engine says that its cache is [duplicated on all
+# devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
+# In models with experts, vLLM suggests data parallelism for such attention, and expert or tensor
+# parallelism for the experts
+# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)).
+
+# %% [markdown]
 # ## 3 · A whole block
 #
-# A transformer block has two pairs, attention and MLP. Layer norms, and biases behind a sum, are
-# Replicate: every rank has them, and computes the same with them. How many all-reduces does a block
-# need, forward and backward together?
+# A transformer block has two pairs, attention and MLP. Layer norms between the pairs, and biases
+# behind a sum, are Replicate: every rank has them, and computes the same with them. (A norm
+# *inside* attention is different: section 4.) How many all-reduces does a block need, forward and
+# backward together?
 
 # %%
 how_many = predict("All-reduces of one block, forward and backward", unit="all-reduces")
@@ -194,8 +207,9 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # %% [markdown]
 # ## 4 · Rotary positions and gates
 #
-# The block above is that of GPT-2. Most models of today have Llama's, with grouped heads, RMSNorm
-# (part 05d), no biases, and two things that have to be cut: rotary positions and a gated MLP.
+# The block above is GPT-2's. Llama's is the base of most newer models. It has grouped heads,
+# RMSNorm (part 05d), no biases, and two things that have to be cut: rotary positions and a gated
+# MLP.
 #
 # **Rotary positions** (*RoPE*) replace the table of positions. Two numbers of a head are a pair.
 # In queries and keys at place $p$ of the context, pair $i$ is rotated by the angle $p \, \theta_i$:
@@ -248,10 +262,10 @@ check("{{rotate}}")
 
 # %%
 llama = lab("llama")
-of_today = {k: launch(measured.split_block, width, 8, 4, 64, llama.LlamaBlock, world_size=k,
-                      device="cpu") for k in (1, 2, 4)}
+llama_blocks = {k: launch(measured.split_block, width, 8, 4, 64, llama.LlamaBlock, world_size=k,
+                          device="cpu") for k in (1, 2, 4)}
 print("a Llama block is that of one process, but for rounding:",
-      all(all(run.values) for run in of_today.values()))
+      all(all(run.values) for run in llama_blocks.values()))
 
 # %%
 def multiple(run):
@@ -259,13 +273,55 @@ def multiple(run):
 
 Table(["ranks", "all-reduces, forward", "backward", "sent", "sent by the block above"],
       [[k, *(len(run[way].calls[0]) for way in ways), multiple(run), multiple(blocks[k])]
-       for k, run in of_today.items()])
+       for k, run in llama_blocks.items()])
+
+# %% [markdown]
+# ### A norm inside attention (QK-norm)
+#
+# **QK-norm** normalises each query and each key over its head, before it is rotated. [Qwen
+# 3](https://github.com/huggingface/transformers/blob/000c33fdfde12e1ffafbfcdb3c926df5727a00b6/src/transformers/models/qwen3/modeling_qwen3.py)
+# does so, and so does the lab with `qk_norm`. All heads share the norm's weight, which has as many
+# numbers as a head. Every rank has all of it, but uses it for its own heads alone. So its gradient
+# is Partial, like that of a shared key.
+#
+# Say the heads of rank 0 give the gradient 1 for one number of the weight, and those of rank 1 give
+# 2. Both ranks need 3. The lab's `sum_norm_gradients` adds up, once per step. Here is a small Llama
+# in 4 parts, without this sum and with it:
+
+# %%
+norms, text = lab("head_norms"), lab("language_model").standard_library(20_000)
+sizes = {"width": width, "heads": 8, "kv_heads": 4}
+normed = {name: launch(norms.train_with_head_norms, text, sizes, 20, complete, world_size=4,
+                       device="cpu").values[0]
+          for name, complete in (("without", None), ("with the sum", norms.sum_norm_gradients))}
+
+def judge(gap):
+    return "right" if gap < 1e-12 else f"off by {gap:.0%}"
+
+kinds = ["matrices", "norms between regions", "norms of heads"]
+Table(["", *kinds, "loss, steps 1 and 20", "copies apart by"],
+      [[name, *(judge(of["gaps"][kind]) for kind in kinds),
+        f"{of['split'][0]:.2f}, {of['split'][-1]:.2f}", f"{of['apart']:.2g}"]
+       for name, of in normed.items()], note="Gradients of the first step, beside one process.")
+
+# %% [markdown]
+# Without the sum, everything else is right, and here the loss falls alike to two decimals. Only the
+# copies show the fault: the ranks train different norms, and a checkpoint of rank 0's copy is a
+# model that never ran.
+#
+# **In engines.** Megatron Core finds these norms by their names and sums their gradients over the
+# tensor-parallel ranks
+# ([finalize_model_grads.py](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/distributed/finalize_model_grads.py)).
+# [OLMo
+# 2](https://github.com/huggingface/transformers/blob/000c33fdfde12e1ffafbfcdb3c926df5727a00b6/src/transformers/models/olmo2/modeling_olmo2.py)
+# normalises over all heads together. Its weights can be cut like the heads, but each token's sum of
+# squares is Partial, so the forward needs a sum, too.
 
 # %% [markdown]
 # ## 5 · The vocabulary
 #
-# The embedding and the last layer have a row for each token of the vocabulary. In a model of today
-# that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by
+# The embedding and the last layer have a row for each token of the vocabulary. Large models often
+# have 100,000 tokens and more, so these two layers are among the largest. Both are cut by
 # tokens: each rank has some rows. The lab's `part_sizes` says how many.
 #
 # (The course's model reads characters, so its vocabulary has 128 tokens.)
@@ -376,7 +432,8 @@ put_to_the_test(f"""
 #
 # * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its
 #   rows.
-# * A **key-value head** may be on several ranks. Its gradient is the sum over them.
+# * A **key-value head** may be on several ranks. Its gradient is the sum over them. So is that of a
+#   norm **inside** attention, over all ranks.
 # * A block takes two all-reduces forward and two backward, each of one activation. So does a
 #   Llama block, because **rotary angles** depend on places and not on heads.
 # * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the

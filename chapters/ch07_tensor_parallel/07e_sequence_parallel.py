@@ -153,9 +153,9 @@ Table(["way", "gradients of one process", "norm of all gradients"],
 # ### A Llama in pieces
 #
 # Llama's model (part 07c) has an RMSNorm where ours has a layer norm. Its weight is whole on every
-# rank, so that your sum completes its gradient. And its rotary angles? Queries and keys exist only
-# inside of the region, where the context has been gathered, so every rank rotates its heads at all
-# places, as one process does. Nothing has to change:
+# rank, so that your sum completes its gradient (and those of QK-norm). And its rotary angles?
+# Queries and keys exist only inside of the region, where the context has been gathered, so every
+# rank rotates its heads at all places, as one process does. Nothing has to change:
 
 # %%
 llama = lab("llama")

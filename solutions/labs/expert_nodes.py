@@ -26,7 +26,7 @@ from torch import Tensor
 def route_within_nodes(
     scores: Tensor, k: int, nodes: int, most: int, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Exercise 9.32. Route as `route` does, to experts of at most `most` nodes.
+    """Exercise 9.33. Route as `route` does, to experts of at most `most` nodes.
 
     Node 0 has the first n / nodes experts, node 1 the next ones, and so on. A node counts as much
     as the sum of its ceil(k / most) best scores, with the bias. The token's experts are the best

@@ -78,7 +78,7 @@ def measure_attention_backend(backend, context, width, samples=2, heads=4) -> in
         return sum(count_saved_by_module(Block(width, heads), x).values())
 
 
-# ---- A block of today -----------------------------------------------------------------------
+# ---- Llama's block --------------------------------------------------------------------------
 
 
 def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:

@@ -4,6 +4,7 @@
 torchrun --nproc-per-node 4 labs/sharded_checkpoints.py
 """
 
+import os
 import shutil
 import tempfile
 from functools import partial
@@ -27,6 +28,11 @@ from zero import Zero1, Zero2, Zero3
 
 CONTEXT, SAMPLES, MICROBATCHES = 32, 12, 4
 adam = partial(torch.optim.AdamW, lr=5e-3)
+
+
+def silence_saver():
+    """Discard this process's standard error, where PyTorch's saving process logs each request."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def small_model(dtype=torch.float32) -> Transformer:

@@ -65,6 +65,7 @@ SAID = {
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "grouped_schedules": ["(7, 3): loss and gradients of one process to 1e-12: True"],
     "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
+    "head_norms": ["with the sum: loss 5.12 to 2.76, copies 0 apart"],
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],

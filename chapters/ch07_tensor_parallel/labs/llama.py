@@ -48,17 +48,21 @@ def rotate(x: Tensor, places: Tensor, base=10_000.0) -> Tensor:
 class RotaryAttention(Attention):
     """Attention without biases, which rotates queries and keys by their places.
 
-    places  in the whole context, of the tokens that it gets; None if these are 0, 1, 2, …
+    places   in the whole context, of the tokens that it gets; None if these are 0, 1, 2, …
+    qk_norm  whether each head's queries and keys are normalised before that. All heads share the
+             weights: where ranks have some of the heads, sum their gradients (head_norms.py)
     """
 
-    def __init__(self, width, heads, kv_heads=None):
+    def __init__(self, width, heads, kv_heads=None, qk_norm=False):
         super().__init__(width, heads, kv_heads)
         self.query_key_value.bias = self.output.bias = None
-        self.places = None
+        self.places, size = None, self.size
+        self.norm_q = nn.RMSNorm(size, eps=EPSILON) if qk_norm else nn.Identity()
+        self.norm_k = nn.RMSNorm(size, eps=EPSILON) if qk_norm else nn.Identity()
 
     def split(self, parts):
         q, k, v = super().split(parts)
-        q, k = self.rotate(q), self.rotate(k)
+        q, k = self.rotate(self.norm_q(q)), self.rotate(self.norm_k(k))
         return q, k, v.clone()  # a view of `parts` would keep all of it for the backward
 
     def rotate(self, x):
@@ -94,10 +98,10 @@ class LlamaBlock(Block):
             plain MLP that is four times as wide
     """
 
-    def __init__(self, width, heads, kv_heads=None, inside=None):
+    def __init__(self, width, heads, kv_heads=None, inside=None, qk_norm=False):
         nn.Module.__init__(self)
         self.norm_1 = nn.RMSNorm(width, eps=EPSILON)
-        self.attention = RotaryAttention(width, heads, kv_heads)
+        self.attention = RotaryAttention(width, heads, kv_heads, qk_norm)
         self.norm_2 = nn.RMSNorm(width, eps=EPSILON)
         self.mlp = gated_mlp(width, inside or 8 * width // 3)
 
@@ -108,16 +112,17 @@ class Llama(Transformer):
     places   None: there is no table of positions
     context  for which it is trained
     Shapes   letters: (samples, context) -> (samples, context, CHARACTERS)
-    Equals   transformers.LlamaForCausalLM with the same weights
+    Equals   transformers.LlamaForCausalLM with the same weights; with qk_norm, Qwen3ForCausalLM
     """
 
     def __init__(
-        self, width=64, layers=2, heads=4, context=CONTEXT, tied=False, kv_heads=None, inside=None
-    ):
+        self, width=64, layers=2, heads=4, context=CONTEXT, tied=False, kv_heads=None, inside=None,
+        qk_norm=False,
+    ):  # fmt: skip
         nn.Module.__init__(self)
         self.letters, self.places = nn.Embedding(CHARACTERS, width), None
         self.context = context
-        blocks = (LlamaBlock(width, heads, kv_heads, inside) for _ in range(layers))
+        blocks = (LlamaBlock(width, heads, kv_heads, inside, qk_norm) for _ in range(layers))
         self.blocks = nn.Sequential(*blocks)
         self.norm = nn.RMSNorm(width, eps=EPSILON)
         self.output = nn.Linear(width, CHARACTERS, bias=False)

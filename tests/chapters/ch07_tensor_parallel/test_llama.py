@@ -1,5 +1,6 @@
 """A Llama model: equal to plain formulas and to `transformers`, alone and on ranks, in float64."""
 
+import copy
 import math
 import types
 from functools import partial
@@ -54,6 +55,9 @@ def split_names(model, kv_heads) -> dict:
             "mlp.up_proj": gates[:, 1],
             "mlp.down_proj": block.mlp[2].weight,
         }.items()}  # fmt: skip
+        if isinstance(block.attention.norm_q, torch.nn.RMSNorm):
+            found |= {f"model.layers.{number}.self_attn.{x}_norm.weight":
+                      getattr(block.attention, f"norm_{x}").weight for x in "qk"}  # fmt: skip
     return found
 
 
@@ -73,7 +77,7 @@ def plain_rotation(x, base):
     return torch.cat([turned.real, turned.imag], -1)
 
 
-def plain_scores(weights, letters, layers, kv_heads, base=10_000.0):
+def plain_scores(weights, letters, layers, kv_heads, base=10_000.0, qk_norm=False):
     """Compute a Llama's scores head by head, with `transformers`' names of the weights."""
     x = weights["model.embed_tokens.weight"][letters]
     size, later = WIDTH // HEADS, torch.ones(CONTEXT, CONTEXT).triu(1).bool()
@@ -83,6 +87,9 @@ def plain_scores(weights, letters, layers, kv_heads, base=10_000.0):
             "mlp.down_proj", *(f"self_attn.{kind}_proj" for kind in "qkvo"))}  # fmt: skip
         y = plain_norm(x, of["input_layernorm"])
         q, k, v = ((y @ of[f"self_attn.{kind}_proj"].T).unflatten(-1, (-1, size)) for kind in "qkv")
+        q, k = (plain_norm(part, norm) if norm is not None else part for part, norm in (
+            (q, weights.get(f"model.layers.{number}.self_attn.q_norm.weight")),
+            (k, weights.get(f"model.layers.{number}.self_attn.k_norm.weight"))))  # fmt: skip
         q, k = plain_rotation(q, base), plain_rotation(k, base)
         mixed = []
         for head in range(HEADS):
@@ -104,30 +111,35 @@ def plain(weights, letters, targets, **shape):
     return scores, {name: leaf.grad for name, leaf in leaves.items()}
 
 
-def by_transformers(weights, letters, targets, layers, kv_heads, dtype=torch.float64):
-    """Return scores, and the gradient of each of the weights, by LlamaForCausalLM."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+def by_transformers(
+    weights, letters, targets, layers, kv_heads, qk_norm=False, dtype=torch.float64
+):
+    """Return scores, and the gradient of each of the weights, by its Llama or its Qwen 3."""
+    import transformers
 
-    config = LlamaConfig(
+    kind = "Qwen3" if qk_norm else "Llama"
+    config = getattr(transformers, f"{kind}Config")(
         vocab_size=LETTERS, hidden_size=WIDTH, intermediate_size=INSIDE, num_hidden_layers=layers,
         num_attention_heads=HEADS, num_key_value_heads=kv_heads, rms_norm_eps=1e-5,
         max_position_embeddings=CONTEXT, attn_implementation="eager", use_cache=False,
+        head_dim=WIDTH // HEADS,
     )  # fmt: skip
-    model = LlamaForCausalLM(config).to(dtype)
+    model = getattr(transformers, f"{kind}ForCausalLM")(config).to(dtype)
     model.load_state_dict(weights)
     scores = model(letters).logits
     F.cross_entropy(scores.flatten(0, 1), targets.flatten()).backward()
     return scores, {name: p.grad for name, p in model.named_parameters()}
 
 
-def largest_gap(reference, layers, kv_heads, dtype=torch.float64) -> float:
+def largest_gap(reference, layers, kv_heads, qk_norm=False, dtype=torch.float64) -> float:
     """Return the largest difference of scores and gradients from those of a reference."""
-    model, (letters, targets) = make_llama(layers=layers, kv_heads=kv_heads).to(dtype), batch()
+    shape = {"layers": layers, "kv_heads": kv_heads, "qk_norm": qk_norm}
+    model, (letters, targets) = make_llama(**shape).to(dtype), batch()
     weights = {name: part.detach() for name, part in split_names(model, kv_heads).items()}
-    wanted, gradients = reference(weights, letters, targets, layers=layers, kv_heads=kv_heads)
+    wanted, gradients = reference(weights, letters, targets, **shape)
     scores = model(letters)
     MODELS.mean_loss(scores, targets).backward()
-    of_model = make_llama(layers=layers, kv_heads=kv_heads).to(dtype)
+    of_model = make_llama(**shape).to(dtype)
     for p, q in zip(of_model.parameters(), model.parameters(), strict=True):
         p.data = q.grad  # so that gradients get the names, too
     found = split_names(of_model, kv_heads)
@@ -136,7 +148,10 @@ def largest_gap(reference, layers, kv_heads, dtype=torch.float64) -> float:
                *(relative_gap(found[name], gradients[name]) for name in found))  # fmt: skip
 
 
-SHAPES = [{"layers": 2, "kv_heads": 2}, {"layers": 1, "kv_heads": 1}, {"layers": 1, "kv_heads": 6}]
+SHAPES = [
+    {"layers": 2, "kv_heads": 2}, {"layers": 1, "kv_heads": 1}, {"layers": 1, "kv_heads": 6},
+    {"layers": 2, "kv_heads": 2, "qk_norm": True}, {"layers": 1, "kv_heads": 6, "qk_norm": True},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -153,9 +168,11 @@ def test_a_wrong_angle_is_noticed():
 def test_scores_and_gradients_are_those_of_transformers(shape, monkeypatch):
     """The package computes norms, angles and softmax in float32, whatever the model has."""
     from transformers.models.llama import modeling_llama
+    from transformers.models.qwen3 import modeling_qwen3
 
     wide = {"float32": torch.float64, "float": torch.float64}
-    monkeypatch.setattr(modeling_llama, "torch", types.SimpleNamespace(**vars(torch) | wide))
+    for module in (modeling_llama, modeling_qwen3):
+        monkeypatch.setattr(module, "torch", types.SimpleNamespace(**vars(torch) | wide))
     monkeypatch.setattr(torch.Tensor, "float", torch.Tensor.double)
     assert largest_gap(by_transformers, **shape) < EXACT
 
@@ -204,6 +221,41 @@ def small_llama(tied=True, **sizes):
     torch.manual_seed(0)
     sizes = {"width": 32, "heads": 4, "layers": 4, "context": 32, "inside": 22} | sizes
     return LLAMA.Llama(tied=tied, **sizes)
+
+
+@parametrize("sizes, n", [
+    ({"heads": 6, "kv_heads": 3, "width": 36}, 2), ({"heads": 3, "tied": True, "width": 18}, 3),
+    ({"heads": 4, "kv_heads": 4, "width": 32, "layers": 1}, 4),
+], quick=2)  # fmt: skip
+def test_a_norm_inside_of_attention_needs_the_sum_over_the_ranks(sizes, n):
+    norms, text = load_solved_lab("head_norms"), MODELS.standard_library(20_000)
+    sizes = {"context": 12} | sizes
+    right, wrong = (
+        launch(norms.train_with_head_norms, text, sizes, 4, complete, 3, world_size=n,
+               device="cpu").values for complete in (norms.sum_norm_gradients, None)
+    )  # fmt: skip
+    for of in right:
+        assert max(of["gaps"].values()) < EXACT and of["apart"] == 0
+        assert of["split"] == pytest.approx(of["alone"], rel=EXACT)
+    for of in wrong:
+        assert max(of["gaps"][k] for k in of["gaps"] if k != "norms of heads") < EXACT
+        assert of["gaps"]["norms of heads"] > 0.1 and of["apart"] > 1e-3
+
+
+def test_sequence_parallelism_sums_a_norm_inside_of_attention_as_well():
+    assert max(launch(gradients_in_pieces, world_size=2, device="cpu").values) < EXACT
+
+
+def gradients_in_pieces():
+    torch.set_default_dtype(torch.float64)
+    sequence, norms = load_solved_lab("sequence_parallel"), load_solved_lab("head_norms")
+    alone = small_llama(layers=1, qk_norm=True)
+    split = sequence.parallelize_sequence(small_llama(layers=1, qk_norm=True))
+    inputs, targets = MODELS.draw_batch(MODELS.standard_library(20_000), 3, 0, 32)
+    MODELS.mean_loss(alone(inputs), targets).backward()
+    norms.split_cross_entropy(split(inputs), targets).backward()
+    sequence.sum_partial_gradients(split)
+    return max(norms.gaps_of_kinds(split, alone).values())
 
 
 LIVE = [
@@ -256,9 +308,29 @@ def gradients_of_pipeline(stages):
     return max(gaps)
 
 
-@parametrize("heads, kv_heads, n", [(4, 1, 2), (8, 2, 4), (3, 1, 3)], quick=2)
-def test_ranks_that_share_a_rotated_key_compute_as_one_process(heads, kv_heads, n):
+@parametrize("heads, kv_heads, n, qk_norm",
+             [(4, 1, 2, False), (4, 1, 2, True), (8, 2, 4, False), (3, 1, 3, True)],
+             quick=2)  # fmt: skip
+def test_ranks_that_share_a_rotated_key_compute_as_one_process(heads, kv_heads, n, qk_norm):
     heads_lab = load_solved_lab("replicated_heads")
-    run = launch(heads_lab.try_heads, 8 * heads, heads, kv_heads, LLAMA.RotaryAttention,
+    make = partial(LLAMA.RotaryAttention, qk_norm=qk_norm)
+    run = launch(heads_lab.try_heads, 8 * heads, heads, kv_heads, make,
                  world_size=n, device="cpu")  # fmt: skip
     assert all(of["right"] for of in run.values)
+
+
+def test_ranks_that_share_a_normed_key_sum_the_gradients_of_its_norm():
+    assert max(launch(gradients_of_shared_norms, world_size=4, device="cpu").values) < EXACT
+
+
+def gradients_of_shared_norms():
+    torch.set_default_dtype(torch.float64)
+    whole = LLAMA.RotaryAttention(32, 8, 2, qk_norm=True)
+    split = load_solved_lab("replicated_heads").FewHeads(whole)
+    split.norm_q, split.norm_k = copy.deepcopy(whole.norm_q), copy.deepcopy(whole.norm_k)
+    x, slope = torch.randn(2, 2, 5, 32).unbind()
+    for attention in (whole, split):
+        (attention(x) * slope).sum().backward()
+    load_solved_lab("head_norms").sum_norm_gradients(split)
+    return max(relative_gap(getattr(split, name).weight.grad, getattr(whole, name).weight.grad)
+               for name in ("norm_q", "norm_k"))  # fmt: skip
