@@ -170,10 +170,10 @@ parts_guess.compare(1, medians[4] / min(medians.values()))
 # > The remedy for short kernels is a **CUDA graph**: record the kernels of a step once, and start
 # > them all with one call. Megatron Core has three kinds, `--cuda-graph-impl local`,
 # > `transformer_engine` and [`full_iteration`](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/cuda_graph.html).
-# > A graph is most useful where [shapes stay the
-# > same](https://docs.nvidia.com/nemo/megatron-bridge/nightly/training/cuda-graphs.html) from step to
-# > step, so experts with varying numbers of tokens (09e) make it hard. None of this was measured
-# > here.
+# > A graph needs [the same
+# > shapes](https://docs.nvidia.com/nemo/megatron-bridge/nightly/training/cuda-graphs.html) in each
+# > step, so texts of varying length need padding, and experts with varying numbers of tokens (09e)
+# > make it hard. None of this was measured here.
 
 # %% [markdown]
 # > **On GPUs.** Python only queues the work, and runs ahead of the GPU. `loss.item()` waits until

@@ -286,7 +286,8 @@ Table(["batch", *adam_losses, "rate", "loss"],
 # left, even the best rate does not bring back the small batch's loss, as with SGD.
 #
 # Malladi et al. derive their rule for rates so small that Adam's path follows a differential
-# equation. With large steps it is no more than a first guess: tune around it.
+# equation, and for gradients that are mostly noise: for batches below the noise scale of section 3.
+# Beyond these it is no more than a first guess: tune around it.
 
 # %% [markdown]
 # **In language models**, the batch is not one number. It grows during training, as the noise scale
@@ -346,7 +347,8 @@ put_to_the_test(f"""
 # * Far below the **noise scale**, twice the batch needs nearly half the steps. Far above it, more
 #   ranks bring more samples a second, and no shorter training.
 # * The gradients before and after the all-reduce tell the noise scale.
-# * With Adam, the **square root** of the batch's growth is the first rate to try.
+# * With Adam, theory gives the **square root** of the batch's growth. Section 4 shows how far it
+#   held here. Tune around it.
 #
 # **This part has no exercise.**
 #

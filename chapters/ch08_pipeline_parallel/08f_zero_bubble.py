@@ -243,6 +243,13 @@ Table(["schedule", "a step", "idle", "a further step", "kept", "copies of the mo
         one.copies] for name, one in judged.items()])
 
 # %% [markdown]
+# Not every model with experts is trained with DualPipe, and the last column is one reason. Kimi
+# K2's authors kept the interleaved schedule of 08e, with more micro-batches in its warm-up: these
+# let an all-to-all of one micro-batch overlap with another one's computing. DualPipe, they say,
+# "doubles the memory required for parameters and gradients", and needs more parallelism to make up
+# for it ([report](https://arxiv.org/abs/2507.20534), on parallelism).
+
+# %% [markdown]
 # Are these really the published schedules? PyTorch has ZB-V and DualPipeV, too. A schedule object
 # there holds the order of all ranks. We read it, and compare it with our lists. (It has no
 # DualPipe. The course's tests compare ours with the picture in DeepSeek's repository.)

@@ -140,7 +140,9 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 
 # %% [markdown]
 # Balanced stages are not equal stages. A stage has whole layers, so one long layer is a bound for
-# all schedules. What is done about it:
+# all schedules. (Micro-batches may be unequal as well: with packed documents, attention takes
+# longer where documents are longer, on *every* stage. No balance of layers helps there; see 09f.)
+# What is done about it:
 #
 # * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
 #   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
@@ -292,9 +294,19 @@ Table(["rank", "sent, whole", "spread", "planned", "parameters, whole", "spread"
 # **On GPUs.** Yeung et al. use collectives, and two variants with one or two barriers, which keep
 # $p + 1$ and $p + 2$ micro-batches. They report 5 to 51 % more throughput than other ways
 # ([paper](https://arxiv.org/abs/2411.05288),
-# [code](https://github.com/sail-sg/VocabularyParallelism)). Megatron Core places whole layers
-# instead: `--pipeline-model-parallel-layout "Et*3|(tt|)*29,m|L"` gives the loss a stage [of its
-# own](https://docs.nvidia.com/megatron-core/developer-guide/latest/user-guide/features/pipeline_parallel_layout.html).
+# [code](https://github.com/sail-sg/VocabularyParallelism)).
+
+# %% [markdown]
+# Megatron Core places whole layers instead, by a
+# [string](https://docs.nvidia.com/megatron-core/developer-guide/latest/user-guide/features/pipeline_parallel_layout.html).
+# In `"Et*3|(tt|)*29,m|L"`, `|` separates stages, `E` is the embedding, `t` a block, and `L` the
+# loss, which has its own stage here. The `m` is a layer for **multi-token prediction** (MTP), with
+# which DeepSeek-V3 was trained: another block, which predicts one token further ahead and makes a
+# second pass through the shared output layer. By default MTP layers are on the last stage, which is
+# long already. The string may move them to another stage, where `m` is alone here
+# ([guide](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/multi_token_prediction.html)),
+# but that stage then needs the embedding, too
+# ([source](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/models/gpt/gpt_model.py)).
 # None of this was measured here.
 
 # %% [markdown]

@@ -95,7 +95,19 @@ mixtral.compare(whole / 1e9, counted / 1e9, kind="parameters")
 # %% [markdown]
 # It is not 8 · 7 = 56 billion, because only the MLPs exist eight times. A token meets few of these
 # parameters, but all of them need memory. Experts save time, not memory, and that is why they are
-# spread over ranks.
+# spread over ranks. Newer models have more and smaller experts (parameters in billions; section 5
+# explains shared experts):
+#
+# | model | parameters | a token meets | experts | chosen | shared |
+# |---|---|---|---|---|---|
+# | [DeepSeek-V3](https://github.com/deepseek-ai/DeepSeek-V3/blob/main/inference/configs/config_671B.json) | 671 | 37 | 256 | 8 | 1 |
+# | [Kimi K2](https://github.com/MoonshotAI/Kimi-K2) | 1,000 | 32 | 384 | 8 | 1 |
+# | [Qwen3-235B-A22B](https://arxiv.org/abs/2505.09388) | 235 | 22 | 128 | 8 | 0 |
+# | [gpt-oss-120b](https://github.com/openai/gpt-oss/blob/main/gpt_oss/torch/model.py) | 117 | 5.1 | 128 | 4 | 0 |
+#
+# Experts are counted in what the links lead to, and parameters are as the authors give them (those
+# of DeepSeek-V3 in its [report](https://arxiv.org/abs/2412.19437), those of gpt-oss in its
+# [README](https://github.com/openai/gpt-oss)). A token of these models meets 3 to 9 % of them.
 
 # %% [markdown]
 # ## 2 · The router

@@ -101,8 +101,7 @@ check("{{by_expert}}")
 # ```
 #
 # The first line is needed because nobody can receive rows without knowing how many.
-
-# %% [markdown]
+#
 # ## 2 · A rank with nothing to do
 #
 # ### Exercise {{through_my_experts}} · Debug a hang with idle experts
@@ -314,6 +313,10 @@ Table(["share of expert 0", "rank 0 sends, theory", "measured"],
 # Imbalance costs memory as well: the busiest rank keeps the activations of all rows that it got, so
 # it is the first to run out of memory. Balancing is one remedy. Another one is to give a popular
 # expert to several ranks.
+#
+# Published throughputs may leave this cost out. In NVIDIA's table for its container 25.11, models
+# with experts had their tokens balanced by force, [says its last
+# line](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md).
 
 # %% [markdown]
 # ## 5 · Hide the all-to-all
@@ -497,6 +500,11 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
 # If DeepSpeed is installed, the table has a row for it, and it sends more than ours: each expert's
 # rows are padded to the number of the fullest expert, so that all parts of its all-to-all are
 # equally long. With `drop_tokens=True`, its default, the capacity decides how long they are.
+#
+# Formats of 8 bits pad as well: for MXFP8, each expert's rows must be padded to a multiple of 32,
+# because so many numbers share a scale, [says
+# torchao](https://github.com/pytorch/ao/blob/0b1bb117287085f325161acd6a0bce8fb443936c/torchao/prototype/moe_training/README.md).
+# This is at most 31 rows per expert, which matters if many experts have few rows each.
 
 # %% [markdown]
 # **On GPUs**
@@ -504,6 +512,14 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
 # * Over NCCL, PyTorch makes an uneven all-to-all of sends and receives
 #   ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). `send` and
 #   `receive` are numbers on the CPU, so a layer waits until the GPU has counted.
+# * A layer that waits so, or whose shapes change, cannot be recorded as a CUDA graph. Megatron Core
+#   records attention and router alone, or gives each rank room for a [fixed number of
+#   rows](https://github.com/NVIDIA/Megatron-LM/blob/main/docs/user-guide/features/cuda_graph.md). Its
+#   [paged stash](https://github.com/NVIDIA/Megatron-LM/blob/main/docs/user-guide/features/paged_stash.md)
+#   (experimental) then keeps only the rows that came for the backward, in pages, and a step with
+#   too many rows runs again without the limit.
+
+# %% [markdown]
 # * Megatron-Core's `--overlap-moe-expert-parallel-comm` pairs one micro-batch's forward with
 #   another's backward, as [DeepSeek-V3](https://arxiv.org/abs/2412.19437) does (3.2). Two
 #   micro-batches' forwards side by side, like our halves, would double the peak of activations,
@@ -513,11 +529,16 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
 # * Overlap is not free: kernels that communicate occupy SMs of the GPU, which then do not compute.
 #   For a training like DeepSeek-V3's, DeepEP's
 #   [README](https://github.com/deepseek-ai/DeepEP) gives 24 SMs for its first version, and 4 to 6
-#   for its second.
+#   for its second. It measures its kernels with rows in FP8 to the experts and in bfloat16 back, as
+#   DeepSeek-V3 (3.3) was trained.
+# * NVIDIA's counterpart is HybridEP, in Megatron Core [since
+#   0.15](https://docs.nvidia.com/megatron-core/developer-guide/0.16.0/user-guide/features/moe.html).
 
 # %% [markdown]
-# * [DeepEP](https://github.com/deepseek-ai/DeepEP) measures its own kernels with rows in FP8 to the
-#   experts and in bfloat16 back, 8 of them for each token. DeepSeek-V3 (3.3) was trained so.
+# * On [GB200 NVL72](https://www.nvidia.com/en-us/data-center/gb200-nvl72/), NVLink joins 72 GPUs, so
+#   an ep group of 64 need not cross a network card. HybridEP is the strongest candidate there, says
+#   this [guide](https://docs.nvidia.com/nemo/megatron-bridge/0.7.0/skills/nemo-mbridge-perf-moe-dispatcher-selection/SKILL.html),
+#   which asks to compare both on one's own machine.
 # * With many small experts, a loop starts kernels for each of them.
 #   [grouped_mm](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grouped_mm.html)
 #   is one call for all; torchtitan computes its experts with it.

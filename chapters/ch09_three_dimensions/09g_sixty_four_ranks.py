@@ -385,6 +385,10 @@ plot_against(worlds, {name: [100 * share for share in of] for name, of in simula
 # messages: with 8 chunks, 8 times as many. A larger batch helps, too, until the model learns less
 # from each sample (03l).
 #
+# Beyond 100,000 GPUs even starting takes work. [NCCLX](https://arxiv.org/abs/2510.20171), Meta's
+# library for such clusters, has options for a fast initialisation and for channels that are set up
+# only when needed ([code](https://github.com/meta-pytorch/torchcomms/tree/main/comms/ncclx)).
+#
 # And gradients and parameters have to travel, however short the step gets. Llama 3 reduces its
 # gradients in float32, 4 bytes each. For the parameters, we assume bfloat16, 2 bytes each.
 

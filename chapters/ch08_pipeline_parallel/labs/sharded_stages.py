@@ -83,7 +83,7 @@ class ShardedPipeline(Pipeline):
             trained = [p for p in stage.piece.parameters() if p.requires_grad]
             if trained:
                 self.units[chunk] = Unit(trained, replicas, alone=True)
-        self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
+        self.optimizers = [make_optimizer([unit.shard]) for unit in self.units.values()]
         for unit in self.units.values():
             dispose(unit)
 
@@ -100,8 +100,9 @@ class ShardedPipeline(Pipeline):
                 move[one.kind](self.units[one.chunk])
 
     def update(self):
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        for optimizer in self.optimizers:  # none if all is frozen
+            optimizer.step()
+            optimizer.zero_grad()
 
 
 def make_model(width=16, blocks=6, frozen=()) -> Transformer:

@@ -106,7 +106,8 @@ class VocabularyPipeline(Pipeline):
     Each rank has the rows of some tokens of the embedding and of the output layer. Rank 0 looks up
     a micro-batch right before its forward; the other ranks have sent it the vectors of their tokens
     `ahead` micro-batches earlier, as many as a rank keeps. Tied weights are one parameter, since
-    its rows are cut alike. Messages have tags of their own, as Gloo has them.
+    its rows are cut alike. Messages have tags of their own, as Gloo has them. After a step that
+    raised, the ranks have to be started anew.
 
     Cost    per micro-batch, the last rank sends its output to all others, and one number per
             target; each other rank sends it 2 * width + 3 numbers per target, in float32 at least.

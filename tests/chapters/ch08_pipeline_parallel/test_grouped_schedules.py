@@ -58,6 +58,12 @@ def test_ranks_hang_if_all_groups_have_fewer_micro_batches_than_ranks_less_one()
         assert GROUPS.bubble_of(rows_in_groups(p, v, 4 * (p - 1), p - 1), v) > 3 * usual
 
 
+def test_a_single_group_of_any_size_runs():
+    for p, v in itertools.product((1, 2, 3, 4, 5, 6), (1, 2, 3)):
+        for m in range(1, 2 * p + 1):
+            check_schedule(rows_in_groups(p, v, m, m))
+
+
 def test_groups_of_twice_the_ranks_hide_as_much_as_any():
     for p, share in itertools.product((2, 3, 4), (0.1, 0.2, 0.3, 0.5)):
         sizes = (p, 2 * p, 4 * p)

@@ -75,10 +75,18 @@ def test_weights_are_those_of_one_process(order, most):
 
 
 @pytest.mark.parametrize(
-    "frozen", [("letters", "blocks.1.norm_1", "blocks.5"), ("blocks.1", "blocks.2")]
+    "frozen",
+    [
+        ("letters", "blocks.1.norm_1", "blocks.5"),
+        ("blocks.1", "blocks.2"),
+        ("blocks.1", "blocks.2", "blocks.5", "norm", "output"),
+    ],
 )
 def test_frozen_weights_stay_as_they_are(frozen):
-    """With weight decay, an optimizer would move them. Blocks 1 and 2 are all of a chunk."""
+    """With weight decay, an optimizer would move them. Blocks 1 and 2 are all of a chunk.
+
+    In the last case, rank 1 has nothing to train. (Without weights, the first stage is refused.)
+    """
     plan = partial(SHARDED.plan_with_room, most=1)
     decayed = partial(torch.optim.SGD, lr=0.1, weight_decay=0.3)
     work = partial(SHARDED.gap_of_plan, frozen=frozen, make_optimizer=decayed)
