@@ -346,9 +346,8 @@ put_to_the_test(f"""
 #   differ widely, so one run would not show it.
 # * Far below the **noise scale**, twice the batch needs nearly half the steps. Far above it, more
 #   ranks bring more samples a second, and no shorter training.
-# * The gradients before and after the all-reduce tell the noise scale.
-# * With Adam, theory gives the **square root** of the batch's growth. Section 4 shows how far it
-#   held here. Tune around it.
+# * The gradients before and after the all-reduce tell it.
+# * With Adam, begin with the **square root** of the batch's growth, and tune.
 #
 # **This part has no exercise.**
 #

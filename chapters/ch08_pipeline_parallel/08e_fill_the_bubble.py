@@ -155,8 +155,7 @@ Table(["N", "groups", "bubble (forwards)", "rank 0 keeps"],
 # * **The last group has fewer**: the bubble is longer. A rank goes through a short group before its
 #   first micro-batch has come round, and then it waits. (It may even hang.)
 # * **All of several groups have fewer**: with $N \le p - 2$ the ranks hang, with $N = p - 1$ they
-#   may. The warm-up ends before a micro-batch has come round, and each rank waits for a forward
-#   that no rank has begun. A single group runs.
+#   may. The warm-up ends before a micro-batch has come round. A single group runs.
 #
 # If $N \ge p$, rank 0 keeps $\frac{2(p-1) + (v-1)N + 1}{v}$ micro-batches, or all $m$ if these are
 # fewer. So take the smallest $N$ of the first kind.
