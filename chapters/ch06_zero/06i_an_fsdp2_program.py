@@ -92,8 +92,9 @@ Table(["", "sent by rank 0", "held by it", "as in the files, bit by bit"],
 
 # %% [markdown]
 # Rank 0 broadcasts whole tensors, and every rank keeps its rows. With `HuggingFaceStorageReader`
-# only the plan is sent. For 8 billion parameters on 8 ranks, reading slices took
-# [4 s in place of 30](https://github.com/pytorch/pytorch/pull/159406), according to its author.
+# only the plan is sent. How fast it reads was not measured here. NVIDIA's AutoModel found that of
+# PyTorch 2.10 [2 to 4 times as slow](https://github.com/NVIDIA-NeMo/Automodel/pull/3616) as its own
+# reader, in one process on CPUs.
 #
 # The files have **other names** than the model, so the dict that is loaded has theirs (torchtitan
 # calls this a *state dict adapter*). A name that the files lack raises an error. **Rows in another
@@ -101,6 +102,13 @@ Table(["", "sent by rank 0", "held by it", "as in the files, bit by bit"],
 # in FP8 there is `QuantizedHuggingFaceStorageReader`.
 
 # %% [markdown]
+# Names are not all. The lab's files have the course's **fused** layers, but published ones mostly
+# have queries, keys and values as separate matrices, and gate and up, too. Such an adapter also
+# [joins and splits](https://docs.nvidia.com/nemo/megatron-bridge/latest/apidocs/bridge/bridge.models.conversion.param_mapping.html).
+# A **tied** weight is in the files
+# [once](https://huggingface.co/docs/safetensors/torch_shared_tensors), so its second name has to be
+# left out, as the lab does.
+#
 # ### Buffers
 #
 # In each of these ways, a buffer with `persistent=False` is missing, because no state dict has it.
@@ -560,26 +568,34 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 # it is 227.5.
 #
 # FSDP2 keeps float32 shards (4 bytes), their gradients (4) and Adam's states (8): 16 bytes as well.
-# What do they leave free on GPUs of four kinds?
+# What do they leave free on GPUs of four kinds, and what else has to fit? For the second question,
+# part [05g](05g_what_fits.ipynb) has a calculator:
 
 # %%
-gpus = lab("model_shapes").GPUS
-sizes = {name: gpus[name].memory / 1e9 for name in ("H100", "H200", "B200")}
-sizes["B300"] = lab("what_fits").LIMITS["B300"] / 1e9
-left = {n: {name: size - sum(table_for(70, n, (4, 4, 8))["stage 3"].values()) / 1e9
-            for name, size in sizes.items()} for n in (8, 16)}
-Table(["of each GPU's memory is left", *(f"{n} GPUs" for n in left)],
-      [[f"{name}, {size:g} GB", *(f"{left[n][name]:g} GB" if left[n][name] > 0 else "too little"
-                                  for n in left)] for name, size in sizes.items()])
+sizes = {"H100": 80, "H200": 141, "B200": 180, "B300": 288}  # GB, as NVIDIA writes them
+states = {n: sum(table_for(70, n, (4, 4, 8))["stage 3"].values()) / 1e9 for n in (8, 16)}
+what_fits, shapes = lab("what_fits"), lab("model_shapes")
+for tokens in (1024, 8192):
+    needed = what_fits.predict_gpu_memory(shapes.model_named("Llama-3-70B", context=tokens), 1,
+                                          recomputed=what_fits.FULL, dp=8, zero=3)
+    others = sum(needed[kind] for kind in ("communication", "activations", "other")) / 1e9
+    print(f"besides the states, a recomputed sample of {tokens:,} tokens needs {others:.1f} GB")
+Table(["of each GPU's memory is left", *(f"{n} GPUs" for n in states)],
+      [[f"{name}, {size} GB", *(f"{size - held:g} GB" if size > held else "too little"
+                                for held in states.values())] for name, size in sizes.items()])
 
 # %% [markdown]
-# Gathered units, activations and logits have to fit into the rest. On 8 H200 a short context,
-# recomputed, may just fit with `fused=True` in the optimizer. Otherwise take more GPUs, offload the
-# optimizer (part 06g), or take states of fewer bytes (part
-# [05c](05c_smaller_optimizer_states.ipynb)). A
-# [B200](https://www.nvidia.com/en-us/data-center/dgx-b200/) or a
-# [B300](https://docs.nvidia.com/nim/bionemo/boltz2/release-notes/2026/5/18) changes the answer:
-# there is room. The calculator of part [05g](05g_what_fits.ipynb) says for how long a context.
+# The sizes are nominal ([NVIDIA's
+# table](https://docs.nvidia.com/nim/large-language-models/2.0.6/day-0/support-matrix-day-0.html)).
+# Drivers [report somewhat more](https://github.com/modal-labs/modal-client/pull/2797): an H100
+# 81,559 MiB, which are 85.5 · 10⁹ bytes. The printed needs are gathered units, activations, logits
+# and 1 GB, assumed for CUDA and NCCL. FSDP2 needs more: its root stays gathered next to the blocks,
+# and a unit's gradient is whole until it is reduced. Adam needs a copy of its shard for a moment,
+# unless `fused=True`.
+#
+# So do not count on 8 H200, even for a short context: take more GPUs, offload the optimizer (part
+# 06g), or take states of fewer bytes (part [05c](05c_smaller_optimizer_states.ipynb)). 8 B200 leave
+# room for the short context, and 8 B300 for the long one as well. None of this was tried here.
 
 # %% [markdown]
 # ## Put to the test

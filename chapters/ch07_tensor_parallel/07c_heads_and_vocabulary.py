@@ -144,12 +144,15 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 # vector per token, of 512 numbers and 64 rotated ones, from which other matrices make the keys and
 # values of all heads ([vLLM's
 # notes](https://docs.vllm.ai/en/v0.10.2/api/vllm/attention/backends/mla/common.html)). Tensor
-# parallelism cuts these matrices by heads, but every head needs the whole vector, so that every
-# rank stores it. Modular's engine says that its cache is [duplicated on all
-# devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
+# parallelism cuts these matrices by heads, but every head needs the whole vector, so that with
+# plain tensor parallelism every rank stores it. Modular's engine says that its cache is [duplicated
+# on all devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
 # In models with experts, vLLM suggests data parallelism for such attention, and expert or tensor
 # parallelism for the experts
-# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)).
+# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)). Decode context
+# parallelism deals the tokens of the cache to the same ranks
+# ([SGLang](https://docs.sglang.io/docs/advanced_features/dcp.md)), and merges their results as
+# part [09f](09f_long_contexts.ipynb) does.
 
 # %% [markdown]
 # ## 3 · A whole block
@@ -305,9 +308,9 @@ Table(["", *kinds, "loss, steps 1 and 20", "copies apart by"],
        for name, of in normed.items()], note="Gradients of the first step, beside one process.")
 
 # %% [markdown]
-# Without the sum, everything else is right, and here the loss falls alike to two decimals. Only the
-# copies show the fault: the ranks train different norms, and a checkpoint of rank 0's copy is a
-# model that never ran.
+# Without the sum, the first step's other gradients are right, and here the loss falls alike to two
+# decimals. Of what a run usually prints, nothing shows the fault: the ranks train different norms,
+# and a checkpoint of rank 0's copy is a model that never ran.
 #
 # **In engines.** Megatron Core finds these norms by their names and sums their gradients over the
 # tensor-parallel ranks

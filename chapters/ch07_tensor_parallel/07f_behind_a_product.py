@@ -140,8 +140,9 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # A model writes text one token at a time. It keeps the keys and values of all tokens before, the
 # **key-value cache**. So for each new token, each product has one row only. With heads cut, the
 # cache is cut, too: each rank keeps the keys and values of its own heads, and nothing is sent.
-# (Latent attention is the exception: all heads read one vector per token, so every rank keeps the
-# whole cache, as part 07c says.)
+# (Part 07c has two exceptions: ranks that share a key-value head each keep it, and in latent
+# attention all heads read one vector per token, so that with plain tensor parallelism every rank
+# keeps the whole cache.)
 #
 # ### Exercise {{likeliest}} · Find the likeliest token across ranks
 #

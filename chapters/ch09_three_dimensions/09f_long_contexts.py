@@ -316,7 +316,7 @@ Table(["layout", "ranks 0 to 3 need the keys of ranks"],
 
 # %% [markdown]
 # In a row, a rank needs the last keys of one neighbour and no ring, and all ranks but the first
-# have equal work. The zigzag needs two neighbours and gains nothing.
+# have equal work. With the zigzag, ranks 1 and 2 need two neighbours, and nothing is gained.
 #
 # **Linear attention** and Mamba keep no keys. A state of fixed size goes through the text from left
 # to right, so the zigzag is the wrong order for them, too. NVIDIA's AutoModel first restores the

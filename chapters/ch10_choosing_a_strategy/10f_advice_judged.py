@@ -213,10 +213,10 @@ plot_causes({f"{name}: {figures.describe_plan(one.plan)}": one.seconds
 # sums along tp: each rank has fewer layers, and as many times more micro-batches go through them. A
 # smaller tp saves sums. A pipeline has a bubble, but its gradients are averaged once in a step,
 # while ZeRO 2 reduces them after each micro-batch. ZeRO 3 sends parameters, and may have to
-# recompute, as it cuts no activations. Seconds are not everything: a plan with more memory left has
-# room for longer samples. The machine decides, too: for Llama 3 70B, [NVIDIA's
+# recompute, as it cuts no activations. A plan with more memory left has room for longer samples.
+# The machine decides, too: for Llama 3 70B, [NVIDIA's
 # published configurations](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md)
-# are tp 4, pp 8 on 64 H100, and FSDP alone on 64 GB200.
+# are tp 4, pp 8 on 64 H100 (batch 128), and FSDP alone on 64 GB200 (256), both in FP8.
 
 # %%
 for name, one in choices.items():
@@ -425,7 +425,7 @@ put_to_the_test(f"""
   {format_verdict("70B, 64 H100: ZeRO 3, as it does not fit")}: 70B on 64 H100 (section 3)
 - 70B on 64 H100: tp 8, pp 4, dp 2 | web page |
   {format_verdict("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3). On GB200 the
-  published best is FSDP alone
+  published configuration (FP8, a batch of 256) is FSDP alone
 - tp 8, pp 8, dp 16 on 1,024 H100 | web page |
   {format_verdict("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
   "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)

@@ -80,24 +80,22 @@ for name, (of_memory, of_time) in ratios.items():
 # %% [markdown]
 # Does FP8 double it again? [NVIDIA's
 # table](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md)
-# has measured pre-training, with tp 1 for all rows below:
+# has measured pre-training. The two GB300 rows differ in nothing but precision:
 
 # %%
 published = {  # model, 256 GPUs, precision: pp, ep, samples in a step, tokens/s per GPU
+    "GB300, bfloat16": (2, 32, 4096, 3848), "GB300, MXFP8": (2, 32, 4096, 4357),
     "GB200, bfloat16": (4, 64, 4096, 3139), "GB200, MXFP8": (8, 32, 4096, 4018),
-    "B200, MXFP8": (16, 8, 2048, 2139),
 }
-first = published["GB200, bfloat16"][-1]
-Table(["256 GPUs", "pp", "ep", "samples", "tokens/s per GPU", "of the first row"],
-      [[name, *row, f"{row[-1] / first:.2f} times"] for name, row in published.items()],
+base = {name: published[f"{name.split(',')[0]}, bfloat16"][-1] for name in published}
+Table(["256 GPUs", "pp", "ep", "samples", "tokens/s per GPU", "of bfloat16"],
+      [[name, *row, f"{row[-1] / base[name]:.2f} times"] for name, row in published.items()],
       title="DeepSeek-V3, sequences of 4,096 tokens, experts forced to equal loads")
 
 # %% [markdown]
-# It did not double there. The two GB200 rows differ in pp and ep, too, so even this factor is not
-# that of FP8 alone. The B200 row shows what a large NVLink domain is worth to experts: GB200 joins
-# 72 GPUs ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)), B200 joins 8, and its
-# experts are spread over 8. Its batch and its pipeline differ as well, so not all of the difference
-# is due to the links.
+# It did not double there: the GB300 rows give the factor of FP8 for this model and these settings.
+# The GB200 rows differ in pp and ep, too, so their larger factor is not that of FP8 alone. None of
+# this was measured here.
 
 # %% [markdown]
 # ## 2 · Recomputing
