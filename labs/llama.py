@@ -105,7 +105,8 @@ class Llama(Transformer):
     places   None: there is no table of positions
     context  for which it is trained
     Shapes   letters: (samples, context) -> (samples, context, CHARACTERS)
-    Equals   transformers.LlamaForCausalLM with the same weights; with qk_norm, Qwen3ForCausalLM
+    Equals   transformers.LlamaForCausalLM with the same weights, rms_norm_eps 1e-5 and rope_theta
+             1e4; with qk_norm, Qwen3ForCausalLM with these and with head_dim = width / heads
     """
 
     def __init__(

@@ -20,7 +20,9 @@ NO_SAFETENSORS = (
     "The package safetensors is not installed here: `python3 tools/setup.py` in the course's "
     "folder installs it (half a megabyte). Without it, no weights are read from files."
 )
-PREFIXES = {  # ours, and in the file: such as most models on Hugging Face have
+# Ours, and in the file: such as most models on Hugging Face have. The course's layers are fused,
+# and no table of prefixes joins matrices that are separate in a file.
+PREFIXES = {
     "letters.": "model.embed_tokens.",
     "places.": "model.embed_positions.",
     "blocks.": "model.layers.",
@@ -42,19 +44,30 @@ def rename_for_file(name) -> str:
     raise ValueError(f"PREFIXES has no name in the files for {name}")
 
 
-def write_files(folder, words):
-    """Write the weights that a model starts from into two safetensors files, under other names.
+def names_in_files(model) -> dict[str, str]:
+    """Return {name: name in the files} of a model's weights; a tied weight has one in the files."""
+    first = {}
+    return {
+        name: first.setdefault(id(weight), rename_for_file(name))
+        for name, weight in model.state_dict(keep_vars=True).items()
+    }
 
-    words  options of labs/train_fsdp2.py
-    """
+
+def write_weights(model, folder):
+    """Write a whole model's weights into two safetensors files, under other names."""
     from safetensors.torch import save_file
 
-    torch.manual_seed(0)
-    weights = make_model(options_of(words)).state_dict()
-    named = [(rename_for_file(name), weight.cpu()) for name, weight in weights.items()]
-    half = len(named) // 2
+    weights = model.state_dict()
+    named = {to: weights[name].cpu() for name, to in names_in_files(model).items()}
+    named, half = list(named.items()), len(named) // 2
     for number, part in enumerate((named[:half], named[half:]), 1):
         save_file(dict(part), Path(folder, f"model-{number:05}-of-00002.safetensors"))
+
+
+def write_files(folder, words):
+    """Write the weights that a model with these options of labs/train_fsdp2.py starts from."""
+    torch.manual_seed(0)
+    write_weights(make_model(options_of(words)), folder)
 
 
 # ---- Two ways to read ----------------------------------------------------------------------------
@@ -65,7 +78,8 @@ def read_own_shards(model, folder):
 
     Raises  RuntimeError or CheckpointException if the files lack a name, or have another shape
     """
-    weights = {rename_for_file(name): weight for name, weight in model.state_dict().items()}
+    weights = model.state_dict()
+    weights = {to: weights[name] for name, to in names_in_files(model).items()}
     files.load(weights, storage_reader=files.HuggingFaceStorageReader(path=str(folder)))
 
 
@@ -77,7 +91,7 @@ def read_on_rank_0(model, folder):
     if dist.get_rank() == 0:
         for path in sorted(Path(folder).glob("*.safetensors")):
             found |= load_file(path)
-        weights = {name: found[rename_for_file(name)] for name in model.state_dict()}
+        weights = {name: found[to] for name, to in names_in_files(model).items()}
     set_model_state_dict(model, weights, options=FROM_RANK_0)
 
 
@@ -107,7 +121,7 @@ def read_in_each_way(folder, words) -> tuple[dict[str, bool], int]:
     for way, model in models.items():
         with measure(way):
             WAYS[way](model, folder)
-        pairs = zip(model.parameters(), whole.parameters())
+        pairs = zip(model.parameters(), whole.parameters(), strict=True)
         equal[way] = all(torch.equal(p.full_tensor().cpu(), q) for p, q in pairs)
     return equal, sum(p.nbytes for p in whole.parameters())
 
