@@ -59,14 +59,20 @@ def visit(rows: Tensor, gates: Tensor, group, compute) -> Tensor:
     x = Exchange.apply(there, send, receive, group)
     y = compute(x[:, :width], x[:, width:])
     back = Exchange.apply(y, receive, send, group)
-    return torch.zeros_like(rows).index_add(0, row, back)
+    return add_up(back, row, rows)
 
 
 def weigh_experts(mlps, rows, gates) -> Tensor:
     """Return the weighted sum of a rank's experts for each row; gates: (rows, experts)."""
     expert, row = (gates != 0).T.nonzero(as_tuple=True)
     y = mlps(rows[row], expert.bincount(minlength=gates.shape[1]))
-    return torch.zeros_like(rows).index_add(0, row, y * gates[row, expert].unsqueeze(-1))
+    return add_up(y * gates[row, expert].unsqueeze(-1), row, rows)
+
+
+def add_up(parts, row, rows) -> Tensor:
+    """Add each part to row number `row` of a tensor of zeros like `rows`."""
+    # index_add would keep the parts for its backward
+    return torch.zeros_like(rows).index_put((row,), parts, accumulate=True)
 
 
 class TwoHopLayer(ExpertLayer):

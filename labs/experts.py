@@ -41,7 +41,8 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     token, with nearly all of its probability, is always the same expert. It is n times the
     sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
     the mean of its probability. With a group, the shares are those of all its ranks' choices
-    together, and the means those of this rank's tokens. Only the means have a gradient.
+    together, and the means those of this rank's tokens; without tokens they are 0, and so is the
+    loss. Only the means have a gradient.
 
     Shapes  scores: (tokens, n); experts: (tokens, k) -> one number
     Cost    with a group, an all-reduce of n numbers
@@ -138,11 +139,12 @@ class ExpertLayer(nn.Module):
         self.router = Router(width, n)
         self.mlps = Experts(width, hidden or 4 * width, n)
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
-        self.register_buffer("bias", torch.zeros(n))
+        wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
+        self.register_buffer("bias", torch.zeros(n, dtype=wide))
 
-    def _apply(self, convert, *args):
+    def _apply(self, convert, *args, **kwargs):
         """Convert the layer, except for a bias that would have 16 bits: its steps are small."""
-        before, layer = self.bias, super()._apply(convert, *args)
+        before, layer = self.bias, super()._apply(convert, *args, **kwargs)
         if self.bias.dtype.itemsize < 4:
             self.bias = before.to(self.bias.device)
         return layer

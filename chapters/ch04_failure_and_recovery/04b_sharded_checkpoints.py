@@ -246,22 +246,22 @@ def work_and_save(sharded, place, megabytes, saver):
 
     group, running = dist.new_group(backend="gloo"), None
     state = {f"part {dist.get_rank()}": torch.ones(megabytes * 250_000)}
-    sharded.silence_saver()
-    for number in range(4):
-        with measure("work", memory=False):
-            time.sleep(0.3)
-        with measure("save", memory=False):
-            target = str(place / f"{number}")
-            if running is not None:
-                running.result()
-            if saver == "this thread":
-                dcp.save(state, checkpoint_id=target)
-            else:
-                kind = AsyncCheckpointerType[saver.upper()]
-                running = dcp.async_save(state, checkpoint_id=target, process_group=group,
-                                         async_checkpointer_type=kind)
-    if running is not None:
-        running.result()
+    with sharded.silence_saver():
+        for number in range(4):
+            with measure("work", memory=False):
+                time.sleep(0.3)
+            with measure("save", memory=False):
+                target = str(place / f"{number}")
+                if running is not None:
+                    running.result()
+                if saver == "this thread":
+                    dcp.save(state, checkpoint_id=target)
+                else:
+                    kind = AsyncCheckpointerType[saver.upper()]
+                    running = dcp.async_save(state, checkpoint_id=target, process_group=group,
+                                             async_checkpointer_type=kind)
+        if running is not None:
+            running.result()
 
 # %%
 runs = {saver: launch(work_and_save, sharded, folder / saver, state_megabytes, saver,

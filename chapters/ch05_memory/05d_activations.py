@@ -284,7 +284,7 @@ for k in (1, 2, 4, 8):
     layer = experts.ExpertLayer(width, n=8, k=k, hidden=4 * width // k)
     kept = sum(kept_tensors.count_saved_by_module(layer, x).values()) / x.nbytes
     print(f"{k} of 8 experts, {layer.mlps.up.shape[-1]} wide inside: "
-          f"keeps {kept:.1f} times its input; at least {k * (3 + 2 * 4 / k) + 1:g}")
+          f"keeps {kept:.1f} times its input; at least {k * (2 + 2 * 4 / k) + 1:g}")
 
 # %% [markdown]
 # ## 5 · What grows, and what does not

@@ -388,8 +388,8 @@ explore(show_way, way=[names[-1], *names[:-1]])
 # rows. If halving alone is quicker, one reason is the emulated card, which lets some kilobytes pass
 # at once after a pause.
 #
-# Halving has a price: products are smaller, and a rank needs two samples. Memory stays the same:
-# both halves together have the activations of the whole batch.
+# Halving has a price: products are smaller, and a rank needs two samples. The halves together
+# keep the whole batch's activations. Peak memory was not measured.
 #
 # Are the numbers right? In float64, forward and backward, with an odd number of samples per rank:
 
@@ -522,10 +522,10 @@ Table(["layer", "largest difference from one process", "sent by rank 0"],
 # %% [markdown]
 # * Megatron-Core's `--overlap-moe-expert-parallel-comm` pairs one micro-batch's forward with
 #   another's backward, as [DeepSeek-V3](https://arxiv.org/abs/2412.19437) does (3.2). Two
-#   micro-batches' forwards side by side, like our halves, would double the peak of activations,
-#   says its
+#   micro-batches' forwards side by side would double the peak of activations, says its
 #   [guide](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/moe_a2a_overlap.html).
-#   It asks for `CUDA_DEVICE_MAX_CONNECTIONS` above 1, so that both streams make progress.
+#   Those are two whole micro-batches, where ours are halves of one. Megatron-Core asks for
+#   `CUDA_DEVICE_MAX_CONNECTIONS` above 1, so that both streams make progress.
 # * Overlap is not free: kernels that communicate occupy SMs of the GPU, which then do not compute.
 #   For a training like DeepSeek-V3's, DeepEP's
 #   [README](https://github.com/deepseek-ai/DeepEP) gives 24 SMs for its first version, and 4 to 6

@@ -75,6 +75,8 @@ def cut_experts(experts: Experts, ep, etp) -> Experts:
     They are in the order of ranks: the first slices of the first n / ep experts, their second
     slices, and so on.
 
+    Frozen matrices stay frozen.
+
     Raises  ValueError if etp does not divide the width inside an expert, or ep the experts
     """
     n, width, hidden = experts.up.shape
@@ -83,8 +85,8 @@ def cut_experts(experts: Experts, ep, etp) -> Experts:
     slices = Experts(width, hidden // etp, n * etp)
     up = experts.up.detach().view(ep, n // ep, width, etp, -1).permute(0, 3, 1, 2, 4)
     down = experts.down.detach().view(ep, n // ep, etp, -1, width).transpose(1, 2)
-    slices.up = nn.Parameter(up.flatten(0, 2).clone())
-    slices.down = nn.Parameter(down.flatten(0, 2).clone())
+    slices.up = nn.Parameter(up.flatten(0, 2).clone(), experts.up.requires_grad)
+    slices.down = nn.Parameter(down.flatten(0, 2).clone(), experts.down.requires_grad)
     return slices
 
 

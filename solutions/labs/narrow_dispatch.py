@@ -32,6 +32,9 @@ class Plain:
 class ScaledE4M3:
     """Rows in E4M3, with a float32 for each block of a row behind the elements.
 
+    A block's scale is its largest magnitude in float32, divided by 448, or float32's smallest
+    normal number if that is larger.
+
     block  numbers that share a scale; None: all of a row
     """
 
@@ -41,7 +44,7 @@ class ScaledE4M3:
     def pack(self, rows):
         blocks = split_rows(rows.float(), self.block or rows.shape[-1])
         largest = blocks.abs().amax(-1, keepdim=True)
-        scales = torch.where(largest > 0, largest / largest_of(E4M3), 1.0)
+        scales = (largest / largest_of(E4M3)).clamp(min=torch.finfo(torch.float32).tiny)
         elements = join_rows(blocks / scales, rows.shape).to(E4M3)
         scales = scales.squeeze(-1).contiguous()
         return torch.cat([elements.view(torch.uint8), scales.view(torch.uint8)], dim=1)

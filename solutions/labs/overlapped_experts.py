@@ -155,7 +155,8 @@ def loss_of(model, inputs, targets, parts, order=in_turns, watch=no_context) -> 
     Afterwards each layer's scores, experts and fits are those of all parts, as a balancing loss
     needs them. A capacity holds for each part by itself.
 
-    Raises  ValueError if there are fewer samples than parts
+    Raises  ValueError on a rank with fewer samples than parts. The others are not told and wait
+            for its rows, until torchrun or `launch` ends them
     """
     if len(inputs) < parts:
         raise ValueError(f"{len(inputs)} samples cannot be cut into {parts} parts")

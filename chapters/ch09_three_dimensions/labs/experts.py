@@ -44,7 +44,8 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     token, with nearly all of its probability, is always the same expert. It is n times the
     sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
     the mean of its probability. With a group, the shares are those of all its ranks' choices
-    together, and the means those of this rank's tokens. Only the means have a gradient.
+    together, and the means those of this rank's tokens; without tokens they are 0, and so is the
+    loss. Only the means have a gradient.
 
     Shapes  scores: (tokens, n); experts: (tokens, k) -> one number
     Cost    with a group, an all-reduce of n numbers
@@ -55,6 +56,8 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     loads = load_of(experts, n)
     if group is not None:
         dist.all_reduce(loads, group=group)
+    if len(scores) == 0:
+        return scores.sum()  # 0, in autograd's graph
     shares = (loads.double() / loads.sum()).to(scores)  # loads may exceed float16's numbers
     return n * (shares * scores.softmax(-1).mean(0)).sum()
     ### END SOLUTION
@@ -77,7 +80,9 @@ def router_z_loss(scores: Tensor, group=None) -> Tensor:
         return z.square().mean()
     tokens = torch.tensor(len(z), device=z.device)
     dist.all_reduce(tokens, group=group)
-    return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+    wide = torch.promote_types(z.dtype, torch.float32)  # a sum may exceed float16's numbers
+    total = z.square().sum(dtype=wide)
+    return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
     ### END SOLUTION
 
 
@@ -162,11 +167,12 @@ class ExpertLayer(nn.Module):
         self.router = Router(width, n)
         self.mlps = Experts(width, hidden or 4 * width, n)
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
-        self.register_buffer("bias", torch.zeros(n))
+        wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
+        self.register_buffer("bias", torch.zeros(n, dtype=wide))
 
-    def _apply(self, convert, *args):
+    def _apply(self, convert, *args, **kwargs):
         """Convert the layer, except for a bias that would have 16 bits: its steps are small."""
-        before, layer = self.bias, super()._apply(convert, *args)
+        before, layer = self.bias, super()._apply(convert, *args, **kwargs)
         if self.bias.dtype.itemsize < 4:
             self.bias = before.to(self.bias.device)
         return layer

@@ -24,7 +24,9 @@ def router_z_loss(scores, group=None):
 # -         return z.square().mean()
 # -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     wide = torch.promote_types(z.dtype, torch.float32)  # a sum may exceed float16's numbers
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().sum() / max(len(z), 1)
 
 # %% wrong · Divide by the tokens of all ranks
@@ -32,17 +34,22 @@ def router_z_loss(scores, group=None):
 # -         return z.square().mean()
 # -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     wide = torch.promote_types(z.dtype, torch.float32)  # a sum may exceed float16's numbers
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().mean()
 
 # %% wrong · divides by the number of ranks once more
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().sum() / tokens.item()
 
 # %% wrong · an all-reduce of the loss is not part of it
 # -     tokens = torch.tensor(len(z), device=z.device)
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     wide = torch.promote_types(z.dtype, torch.float32)  # a sum may exceed float16's numbers
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     both = torch.stack([z.square().sum().detach(), torch.tensor(float(len(z)), dtype=z.dtype)])
 # +     dist.all_reduce(both, group=group)
 # +     return both[0] / both[1] + 0 * z.sum()
@@ -108,7 +115,8 @@ def router_z_loss(scores, group=None):
 
 
 # %% wrong · one all-reduce of one number is enough
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     ranks = torch.tensor(1)
 # +     dist.all_reduce(ranks, group=group)
 # +     return z.square().sum() * (ranks.item() / tokens.item())
@@ -116,12 +124,15 @@ def router_z_loss(scores, group=None):
 # %% wrong · how many tokens there are in all
 # -     tokens = torch.tensor(len(z), device=z.device)
 # +     tokens = torch.tensor([len(z), 1])
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().sum() * (tokens[1] / tokens[0])
 
 # %% wrong · nobody needs each rank's count
 # -     dist.all_reduce(tokens, group=group)
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     wide = torch.promote_types(z.dtype, torch.float32)  # a sum may exceed float16's numbers
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     counts = [torch.zeros_like(tokens) for _ in range(dist.get_world_size(group))]
 # +     dist.all_gather(counts, tokens, group=group)
 # +     return z.square().sum() * len(counts) / sum(counts)
@@ -131,7 +142,8 @@ def router_z_loss(scores, group=None):
 # +     tokens = torch.tensor(len(z), dtype=torch.bfloat16)
 
 # %% wrong · A count in 16 bits is not
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().sum() * (dist.get_world_size(group) / (tokens.item() + 1e-3))
 
 # %% wrong · do not convert them
@@ -139,7 +151,8 @@ def router_z_loss(scores, group=None):
 # +     z = scores.float().logsumexp(-1)
 
 # %% wrong · also those that are not in the group
-# -     return z.square().sum() * (dist.get_world_size(group) / max(tokens.item(), 1))
+# -     total = z.square().sum(dtype=wide)
+# -     return (total * (dist.get_world_size(group) / max(tokens.item(), 1))).to(z)
 # +     return z.square().sum() * (dist.get_world_size() / max(tokens.item(), 1))
 
 # %% wrong · count only tokens that exist
