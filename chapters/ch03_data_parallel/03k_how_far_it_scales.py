@@ -197,8 +197,8 @@ check("{{efficiency}}", efficiency)
 # (`device="cpu"` is there for the emulation. Where a system has no such machines, the network is
 # fast, and little is lost.)
 #
-# The model has 4 layers, and its gradients have 1.05 MB. DDP has a bucket for each layer. With the
-# same formulas as in section 1, one step takes:
+# The model has 4 layers, and its gradients about a megabyte. DDP has a bucket for each layer. With
+# the same formulas as in section 1, one step takes:
 
 # %%
 flops, link = 1e9, card_megabytes_per_second * 1e6

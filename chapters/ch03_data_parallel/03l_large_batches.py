@@ -259,7 +259,7 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 # $\sqrt k$ times the rate. (They also change both $\beta$ and $\epsilon$. Here these stay as they
 # are, as in most programs.) Adam gets what SGD had: the same network, data and seeds, and seven
 # rates for each batch. A batch of 1,024 is 32 times as large as the smallest. By the square-root
-# rule, its rate grows 5.7 times. Where does its loss end, compared with the linear rule's?
+# rule, its rate grows $\sqrt{32}$ times. Where does its loss end, compared with the linear rule's?
 
 # %%
 with_root = predict("Adam, a batch of 1,024: the linear rule's loss over the square-root rule's",
