@@ -182,8 +182,9 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 
 # %% [markdown]
 # **On GPUs**, run them before a job: `all_reduce_perf -b 8 -e 8G -f 2 -g 8` takes 8 bytes to 8 GB
-# on 8 GPUs, and doubles each time. Compare the column *busbw* of the large sizes with the speed of
-# the link, and machine with machine: if one is well below the others, suspect its card or cable.
+# on the 8 GPUs of a machine, and doubles each time. Compare the column *busbw* of the large sizes
+# with the speed of NVLink, and machine with machine. To test network cards and cables, run it over
+# MPI on pairs of machines (`-g 1` in each process): a slow card is in each slow pair.
 
 # %% tags=["cover", "nbval-ignore-output"]
 large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
@@ -394,7 +395,8 @@ for name in others:
 # **Copy engines** (since 2.28) move the data of an all-gather without any kernel, if
 # `NCCL_CTA_POLICY=2` [asks for it](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/flags.html).
 # They cannot add, so an all-reduce still needs a kernel. In PyTorch 2.13,
-# `FSDPModule.set_symm_mem_for_comm()` puts FSDP2's all-gathers into symmetric memory (chapter 06).
+# `FSDPModule.set_symm_mem_for_comm()` puts FSDP2's all-gathers into symmetric memory (chapter 06):
+# copy engines may be used within a machine, kernels between machines, says its docstring.
 
 # %% [markdown]
 # ## Put to the test

@@ -258,11 +258,11 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 # Adam, Malladi et al. (2022) derive a **square-root rule**: a batch $k$ times as large gets
 # $\sqrt k$ times the rate. (They also change both $\beta$ and $\epsilon$. Here these stay as they
 # are, as in most programs.) Adam gets what SGD had: the same network, data and seeds, and seven
-# rates for each batch. A batch of 1,024 is 32 times as large as the smallest. By the square-root
-# rule, its rate grows $\sqrt{32}$ times. Where does its loss end, compared with the linear rule's?
+# rates for each batch. A batch of 256 is 8 times as large as the smallest. By the square-root rule,
+# its rate grows $\sqrt 8$ times. Where does its loss end, compared with the linear rule's?
 
 # %%
-with_root = predict("Adam, a batch of 1,024: the linear rule's loss over the square-root rule's",
+with_root = predict("Adam, batch 256: loss by the linear rule over loss by the square root",
                     unit="times")
 
 # %%
@@ -270,7 +270,7 @@ adam_losses, adam_best = large_batches.try_adam(digits, [32, 128, 256, 512, 1024
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" two rules that are equally good; and medians of five seeds.
-by_root, by_line = (median(adam_losses[rule][1024]) for rule in ("square root", "linear"))
+by_root, by_line = (median(adam_losses[rule][256]) for rule in ("square root", "linear"))
 with_root.compare(1, by_line / by_root, kind="other")
 
 # %% tags=["nbval-ignore-output"]
@@ -310,7 +310,7 @@ Table(["batch", *adam_losses, "rate", "loss"],
 # | far above it | keep the batch, and divide it (strong scaling, 03k) or the model (07, 08) |
 # | unknown, as is the best rate | train side by side, with 8 rates: no all-reduce is needed |
 #
-# With Adam, begin with the square root of 8 times the rate, and tune around it (section 4).
+# With Adam, begin with $\sqrt 8$ times the rate, and tune around it (section 4).
 
 # %% [markdown]
 # ## Put to the test

@@ -387,8 +387,8 @@ def move_with_adam(gradients):
 
 moves = move_with_adam([1.0] * 3000 + [100.0] + [1.0] * 3000)
 half = next(step for step, move in enumerate(moves) if step > 3100 and move > 0.5)
-print(f"a step is 1 before the spike, {moves[3000]:.1f} in it, {moves[3100]:.2f} a hundred later, "
-      f"and again over a half {half - 3000} later")
+print(f"a step is 1 before the spike, {moves[3000]:.1f} in it, {moves[3100]:.2f} a hundred later;\n"
+      f"it is over a half again {half - 3000} later")
 
 # %% [markdown]
 # Skipping and rolling back avoid this. But look for the cause, too: in large models it is often not

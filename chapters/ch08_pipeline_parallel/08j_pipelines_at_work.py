@@ -232,7 +232,8 @@ def plan_moves(row):
 
 for count in (2, 4):
     (plan, _), _ = sharded.plan_rows("breadth-first", count, 2, plan_moves)
-    print(f"{count} micro-batches, {sharded.count_moves(plan, 'gather')} gathers:", *plan)
+    print(f"{count} micro-batches, {sharded.count_moves(plan, 'gather')} gathers:")
+    print(textwrap.fill(" ".join(map(str, plan)), 80))
 
 # %% [markdown]
 # ### Exercise {{plan_moves}} · Debug weights gathered for each micro-batch

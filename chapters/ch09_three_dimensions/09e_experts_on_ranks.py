@@ -359,7 +359,7 @@ quick = launch(overlapped.race, text, flops, 3, None, 4, at_once, world_size=2, 
 halved, ratio = (compare_rounds(race[way].rounds, race[names[0]].rounds) for way in names[1:])
 without_cards = median(quick[names[0]].rounds) / median(race[names[0]].rounds)
 for way, of in zip(names[1:], (halved, ratio)):
-    print(f"{way}, compared with the whole batch: {of.word}, {of}")
+    print(f"{way}, beside the whole:\n  {of.word}, {of}")
 shorter.compare(100 * without_cards, 100 * ratio.median, kind="communication")
 
 # %% tags=["nbval-ignore-output"]

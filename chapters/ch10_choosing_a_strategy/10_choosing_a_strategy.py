@@ -497,7 +497,7 @@ if thumb:  # once you have written it
 #   all keys and values of the text so far. Memory limits it. Several users who are answered
 #   together share one reading of the parameters; each has keys and values of its own.
 #
-# Latent attention (MLA) keeps one vector per token for all heads, so tp cannot cut it. Data
+# Latent attention (MLA) keeps one vector per token and layer for all heads; tp cannot cut it. Data
 # parallel attention, with the experts spread over the same GPUs (09e), can then be better, says
 # [vLLM's
 # documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/).

@@ -548,8 +548,9 @@ shutil.rmtree(checkpoints, ignore_errors=True)
 # * **Experts over the two machines.** `expert_training` (09e) trains a model of experts on ranks.
 #   Run it with `machines=`, and count which rows cross the cards: with every choice of experts,
 #   other rows do.
-# * **Rows in 8 bits.** `narrow_dispatch` (09e) sends these rows in 8 bits, forward. How many of the
-#   bytes over a card does that save, and how far does it move the outputs?
+# * **Rows in 8 bits.** Put `NarrowRemoteExperts` (lab `narrow_dispatch`, forward only) in place of
+#   `RemoteExperts` in `share_out`. How many bytes over a card does that save, and how far does it
+#   move the outputs?
 #
 # No check waits for you here. Predict first.
 #

@@ -99,7 +99,7 @@ def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
 def kept_by_llama_block(samples, context, width, heads, kv_heads, inside, size=4) -> int:
     """Return the bytes that a LlamaBlock keeps on a CPU, in numbers of `size` bytes.
 
-    Equals  the sum of count_saved_by_module(LlamaBlock(width, heads, kv_heads, inside), x)
+    This is what `count_saved_by_module` counts in all of its modules.
     """
     of_head = width // heads
     per_token = 8 * width + 2 * kv_heads * of_head + 4 * inside + 2 + heads

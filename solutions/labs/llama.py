@@ -110,11 +110,12 @@ class LlamaBlock(Block):
 class Llama(Transformer):
     """A transformer that maps letters to scores, as the course's, but made of LlamaBlocks.
 
+    With the same weights it is transformers.LlamaForCausalLM with rms_norm_eps 1e-5 and rope_theta
+    1e4; with qk_norm, Qwen3ForCausalLM with these and with head_dim = width / heads.
+
     places   None: there is no table of positions
     context  for which it is trained
     Shapes   letters: (samples, context) -> (samples, context, CHARACTERS)
-    Equals   transformers.LlamaForCausalLM with the same weights, rms_norm_eps 1e-5 and rope_theta
-             1e4; with qk_norm, Qwen3ForCausalLM with these and with head_dim = width / heads
     """
 
     def __init__(

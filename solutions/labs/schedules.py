@@ -125,9 +125,9 @@ def interleaved_in_groups(rank, ranks, microbatches, chunks=2, size=None):
 
     The bubble is that of `interleaved` if each group has at least `ranks` micro-batches. With a
     smaller one it is longer, or ranks wait for each other forever, which check_schedule reports.
+    In groups of as many as there are ranks, with none left over, it is `interleaved`.
 
     size    by default as many as there are ranks
-    Equals  interleaved, if there are so many, and no micro-batches are left over
     Source  Llama Team 2024, "The Llama 3 Herd of Models", section 3.3.2
     """
     size = min(size or ranks, microbatches)

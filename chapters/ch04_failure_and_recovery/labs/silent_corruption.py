@@ -115,7 +115,7 @@ def sum_with_checksums(flat, group=None, damage=lambda *_: None) -> list[tuple[i
     found = torch.zeros(n, n, dtype=torch.int64)
     found[:, rank] += is_damaged
     gathered = list(torch.empty_like(received).split(1))
-    dist.all_gather(gathered, seal(parts.sum(0, keepdim=True)), group)
+    dist.all_gather(gathered, seal(parts.sum(0, keepdim=True, dtype=flat.dtype)), group)
     gathered = torch.cat(gathered)
     damage("all-gather", gathered[:, :-8])
     sums, is_damaged = unseal(gathered, flat.dtype)

@@ -6,7 +6,7 @@ from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, Sends, W
 
 from .cases import LARGE, add_up
 from .truth import (
-    is_under_way,
+    need_overlap,
     mistakes_of_result,
     mistakes_of_sum,
     most_bytes,
@@ -30,7 +30,7 @@ EXERCISE = RankExercise(
     timeout=10.0,  # ranks wait for each other in files, and give up earlier
     facts=[
         one_all_reduce,
-        is_under_way,
+        need_overlap,
         Holds("times", lambda times: times == 1, "compute() has been called {} times",
               "compute() may take minutes: call it once, and keep what it returns"),
         Equals("x", total, mistakes_of_sum),

@@ -45,7 +45,7 @@ def mistakes_of_result(trial, place):
 
 
 @complains
-def is_under_way(trial):
+def need_overlap(trial):
     """Complain if the watched rank did not compute while the sum was under way."""
     watched = trial.case.args[2]
     if watched is None:

@@ -177,7 +177,8 @@ MISTAKES = [
 def describe_difference(call, wanted, got) -> str:
     parts, budget = call
     try:
-        kept, cost = kept_by(parts, got), flops_of(parts, got)
+        kept = kept_by(parts, got)
+        cost = flops_of(parts, got)
     except (TypeError, IndexError):
         return ""
     told = f"recompute {wanted} for {flops_of(parts, wanted):g} FLOPs; got {got}"

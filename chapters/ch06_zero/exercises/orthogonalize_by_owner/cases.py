@@ -5,8 +5,9 @@ import torch.distributed as dist
 from torch.utils.flop_counter import FlopCounterMode
 
 from coursekit.kit import GROUP, RankCase, World, measure_answer
-from coursekit.kit.observed_calls import AllRequests, tensors_in
+from coursekit.kit.observed_calls import AllRequests
 from coursekit.kit.results import detach_result
+from pedagogy_lib.measuring.bytes_of_calls import tensors_in
 
 SMALL = ((4, 3), (2, 5), (2, 2), (6, 1))  # rows and columns of a shard, not of a matrix
 LARGE = ((96, 128), (64, 96), (64, 160))
