@@ -387,8 +387,8 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # | all but products | 4.41 | 1.09 |
 #
 # On the right the kernels are long, and the seconds follow the FLOPs. On the left they are so short
-# that the GPU waits for Python, which asks for each tensor and each operation (CUDA graphs, 01c, are
-# a remedy). There a selective policy is the slowest choice of all.
+# that the GPU waits for Python, which asks for each tensor and each operation (CUDA graphs, 01c,
+# are a remedy). There a selective policy is the slowest choice of all.
 
 # %% [markdown]
 # ## 6 · Under a memory budget

@@ -141,8 +141,8 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 
 # %% [markdown]
 # **Latent attention** (*MLA*) goes further than one key-value head. DeepSeek-V3 stores a single
-# vector per token and layer, of 512 numbers and 64 rotated ones, from which other matrices make the keys and
-# values of all heads ([vLLM's
+# vector per token and layer, of 512 numbers and 64 rotated ones, from which other matrices make the keys
+# and values of all heads ([vLLM's
 # notes](https://docs.vllm.ai/en/v0.10.2/api/vllm/attention/backends/mla/common.html)). Tensor
 # parallelism cuts these matrices by heads, but every head needs the whole vector, so that with
 # plain tensor parallelism every rank stores it. Modular's engine says that its cache is [duplicated
