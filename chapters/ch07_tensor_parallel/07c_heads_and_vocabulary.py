@@ -141,18 +141,19 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 
 # %% [markdown]
 # **Latent attention** (*MLA*) goes further than one key-value head. DeepSeek-V3 stores a single
-# vector per token and layer, of 512 numbers and 64 rotated ones, from which other matrices make the keys
-# and values of all heads ([vLLM's
+# vector per token and layer, of 512 numbers and 64 rotated ones, from which other matrices make the
+# keys and values of all heads ([vLLM's
 # notes](https://docs.vllm.ai/en/v0.10.2/api/vllm/attention/backends/mla/common.html)). Tensor
 # parallelism cuts these matrices by heads, but every head needs the whole vector, so that with
 # plain tensor parallelism every rank stores it. Modular's engine says that its cache is [duplicated
-# on all devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
+# on all
+# devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
 # In models with experts, vLLM suggests data parallelism for such attention, and expert or tensor
 # parallelism for the experts
-# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)). Decode context
-# parallelism deals the tokens of the cache to the same ranks
-# ([SGLang](https://docs.sglang.io/docs/advanced_features/dcp.md)), and merges their results as
-# part [09f](09f_long_contexts.ipynb) does.
+# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)). Decode
+# context parallelism deals the tokens of the cache to the same ranks
+# ([SGLang](https://docs.sglang.io/docs/advanced_features/dcp.md)), and merges their results as part
+# [09f](09f_long_contexts.ipynb) does.
 
 # %% [markdown]
 # ## 3 · A whole block
