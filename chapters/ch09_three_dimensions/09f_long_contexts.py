@@ -287,13 +287,15 @@ Table(["layout", "pairs of ranks 0 to 3", "busiest / mean"],
        for name, of in work.items()])
 
 # %% [markdown]
-# The zigzag balances one document. For a row of three, it is worse here than plain pieces, and each
-# document needs its own.
+# The zigzag balances one document. For a row of three, it is worse here than plain pieces, while
+# one zigzag per document balances all.
 #
-# **On GPUs.** WLB-LLM packs rows of equal work for the pipeline, and shards each document along cp.
-# Its authors report 1.23 times the speed on average ([OSDI
-# '25](https://www.usenix.org/conference/osdi25/presentation/wang-zheng)). Megatron Bridge's
-# *dynamic context parallelism* gives each packed micro-batch a cp group that fits its longest
+# **On GPUs.** Short pieces make kernels less efficient, so WLB-LLM chooses at runtime whether to
+# shard each document along cp. It also packs rows of equal work, and reports 1.23 times the speed
+# on average ([paper](https://arxiv.org/abs/2503.17924)). Megatron Bridge can pad each document to a
+# multiple of 2 · cp
+# ([code](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0840cdf5d478579608ca95673b04242925677c52/src/megatron/bridge/data/datasets/packed_sequence.py)).
+# Its *dynamic context parallelism* gives each packed micro-batch a cp group for its longest
 # document
 # ([documentation](https://docs.nvidia.com/nemo/megatron-bridge/nightly/training/dynamic-context-parallel.html)).
 # None of this was measured here.
@@ -315,14 +317,29 @@ Table(["layout", "ranks 0 to 3 need the keys of ranks"],
        for layout in (long_contexts.contiguous_places, long_contexts.zigzag)])
 
 # %% [markdown]
-# In a row, a rank needs the last keys of one neighbour and no ring, and all ranks but the first
-# have equal work. With the zigzag, ranks 1 and 2 need two neighbours, and nothing is gained.
+# In a row, a rank needs the last keys of one neighbour and no ring, because this window is no
+# longer than a piece. All ranks but the first have equal work. With the zigzag, ranks 1 and 2 need
+# two neighbours, and nothing is gained.
 #
-# **Linear attention** and Mamba keep no keys. A state of fixed size goes through the text from left
-# to right, so the zigzag is the wrong order for them, too. NVIDIA's AutoModel first restores the
-# order of the text for such layers
+# **Linear attention** keeps no keys, only the sum of all $k_j v_j^\top$ so far. Rank $r$ computes
+# this state of its own piece, $S_r = K_r^\top V_r$. One all-gather brings all states to every
+# rank, which adds up those to its left ([LASP-2](https://arxiv.org/abs/2502.07563);
+# [labs/linear_attention.py](../labs/linear_attention.py)), so nobody waits in line. Each place
+# costs the same, so pieces in a row are the right order, and a zigzag breaks the sum. NVIDIA's
+# AutoModel first restores the order
 # ([documentation](https://docs.nvidia.com/nemo/automodel/latest/nemo-automodel/nemo_automodel/components/models/qwen3_5_moe/cp_linear_attn)).
-# By heads, as in the next section, every rank has the whole text in order.
+
+# %%
+linear = lab("linear_attention")
+for layout in (long_contexts.contiguous_places, long_contexts.zigzag):
+    runs = {context: launch(linear.compare_linear_attention, layout, context,
+                            world_size=ranks, device="cpu") for context in (256, 1024)}
+    is_equal = max(max(run.values) for run in runs.values()) < 1e-12
+    print(f"{layout.__name__}: values, gradients equal to one process to 1e-12: {is_equal}")
+state = 4 * 16 * 16 * 8  # bytes of one rank's, with 4 heads of 16 features
+for context, run in runs.items():
+    sent = run["states"].sent_bytes[0]
+    print(f"{context:,} places: rank 0 sends the bytes of {sent / state:.0f} states forward")
 
 # %% [markdown]
 # ## 5 · Heads for places
@@ -472,18 +489,15 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # **piece**.
 
 # %% [markdown]
-# **What speaks for a ring?** By heads, $n$ is at most the number of heads. If heads share keys, as
-# in most models today, $n$ is at most the number of heads of keys, unless keys are copied (as in
-# 07c). And tp takes its share of them first: with 8 heads of keys and tp 8, nothing is left. A ring
-# has no such limit, and its messages can travel while a block is computed (our ring waits).
-# Splitting by heads has another advantage: it needs no zigzag, as all ranks compute equally much.
-# Some engines combine both: all-to-all inside a machine, a ring between machines.
-
-# %% [markdown]
-# **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` lays places in a
-# zigzag. By default it gathers all keys. With `set_rotate_method("alltoall")` it passes them on. It
-# is made for fused CUDA kernels. Does it run here? If it does not, the error says what PyTorch
-# lacks on this device:
+# **What speaks for a ring?** By heads, $n$ is at most the number of heads, or of heads of keys if
+# heads share keys, as in most models today, and keys are not copied (as in 07c). Tp takes its
+# share first: with 8 heads of keys and tp 8, nothing is left. A ring has no such limit, and its
+# messages can travel while a block is computed (ours wait). By heads, in turn, all ranks compute
+# equally much without a zigzag.
+#
+# **PyTorch's own** `torch.distributed.tensor.experimental.context_parallel` lays places in a
+# zigzag, and gathers all keys or passes them on (`set_rotate_method("alltoall")`). It is made for
+# fused CUDA kernels. If it does not run here, the error says what PyTorch lacks:
 
 # %% tags=["nbval-ignore-output"]
 print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").values[0])
@@ -512,7 +526,8 @@ lab("context_splits").draw_context_splits(ranks)
 
 # %% [markdown]
 # **On GPUs.** Megatron-LM has `--context-parallel-size` and `--sequence-parallel` as two options.
-# Its `--cp-comm-type` is `p2p` (a ring), `all_gather`, `a2a` (by heads), or `a2a+p2p`, both
+# Its `--cp-comm-type` is `p2p` (a ring), `all_gather`, `a2a` (by heads), or `a2a+p2p`: by heads
+# inside a machine and a ring between machines
 # ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)).
 #
 # In its final stages of pre-training Llama 3 read 131,072 places with cp 16, in the zigzag of
@@ -561,7 +576,8 @@ put_to_the_test(f"""
 # * **By heads**, all-to-alls surround an ordinary attention. There are at most as many ranks as
 #   heads, or as heads of keys if these are not copied.
 # * In causal attention late places see more keys. A **zigzag** gives each rank an early and a late
-#   piece, so that all compute equally much: of one document. **Packed** documents need one each.
+#   piece, so that all compute equally much: of one document. One zigzag per document balances
+#   **packed** ones.
 #
 # **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and three in cells
 # above.

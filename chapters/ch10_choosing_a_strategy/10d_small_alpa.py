@@ -597,8 +597,9 @@ put_to_the_test(f"""
 # %% [markdown]
 # **In JAX** this question has [three answers](https://docs.jax.dev/en/latest/201/sharding.html).
 # *Automatic*: you annotate some arrays, and XLA's compiler spreads these layouts over the program
-# and adds the collectives ([GSPMD](https://arxiv.org/abs/2105.04663); it follows your annotations,
-# and does not search as Alpa does). *Explicit*: a layout is part of an array's type. *Manual*:
+# and adds the collectives ([GSPMD](https://arxiv.org/abs/2105.04663), since 2026
+# [Shardy](https://docs.jax.dev/en/latest/shardy_jax_migration.html); they follow your annotations,
+# and do not search as Alpa does). *Explicit*: a layout is part of an array's type. *Manual*:
 # `shard_map`, where you write the collectives as in this course.
 #
 # **Sources.** Zheng et al. 2022, *Alpa: Automating Inter- and Intra-Operator Parallelism for

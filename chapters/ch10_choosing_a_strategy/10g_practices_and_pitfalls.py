@@ -96,6 +96,18 @@ Table(["256 GPUs", "pp", "ep", "samples", "tokens/s per GPU", "of bfloat16"],
 # It did not double there: the GB300 rows give the factor of FP8 for this model and these settings.
 # The GB200 rows differ in pp and ep, too, so their larger factor is not that of FP8 alone. None of
 # this was measured here.
+#
+# In a GB200 system an NVLink domain has 72 GPUs, and in a B200 machine 8. The same page has both in
+# MXFP8:
+
+# %%
+domains = {"B200, 8": (16, 8, 2048, 2139), "GB200, 72": published["GB200, MXFP8"]}
+Table(["GPUs, NVLink domain", "pp", "ep", "samples", "tokens/s per GPU"],
+      [[name, *row] for name, row in domains.items()], title="DeepSeek-V3, 256 GPUs, MXFP8")
+
+# %% [markdown]
+# GB200 is nearly 2 times as fast, with other pp, ep and batch, so this is an upper guess of what
+# the larger domain is worth to experts.
 
 # %% [markdown]
 # ## 2 · Recomputing

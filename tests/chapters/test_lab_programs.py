@@ -69,6 +69,7 @@ SAID = {
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
+    "linear_attention": ["2 ranks: equal to one process to 1e-12: True"],
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
