@@ -6,10 +6,10 @@ from coursekit.kit import GROUP, Equals, Holds, RankCase, RankExercise, Sends, W
 
 from .cases import LARGE, add_up
 from .truth import (
-    need_overlap,
     mistakes_of_result,
     mistakes_of_sum,
     most_bytes,
+    need_overlap,
     one_all_reduce,
     result,
     total,
