@@ -36,7 +36,7 @@ help:
 	@echo "make test     check the course: about eight minutes on two cores"
 	@echo "make test-notebooks   execute the notebooks, and compare: all, or CHAPTERS=\"02 06b\""
 	@echo "make test-deep  every answer to every exercise, and what takes long: an hour"
-	@echo "make test-optional  what needs a browser, walls around answers, or DeepSpeed"
+	@echo "make test-optional  what needs a browser, walls around answers, DeepSpeed or transformers"
 	@echo "make test-kernels   what compares numbers, with other processors' arithmetic"
 	@echo "make test-all all of these stages: hours"
 	@echo "make build    build notebooks/ and labs/ from chapters/, and execute what has changed"
@@ -74,7 +74,7 @@ RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 
 # What some tests need and `make setup` does not bring: see tests/support/needs.py.
-NEEDING ?= Chromium,playwright,walls,deepspeed
+NEEDING ?= Chromium,playwright,walls,deepspeed,transformers
 
 # Whether an installation works: one line says so.
 smoke: setup
@@ -97,6 +97,7 @@ test-optional: setup
 	@$(SETUP) browser
 	@$(SETUP) classroom
 	@$(SETUP) deepspeed
+	@$(SETUP) transformers
 	@$(RUN) $(PYTEST) -m "not deep" --needing "$(NEEDING)" tests
 
 test-kernels: setup
@@ -108,6 +109,7 @@ test-all: setup
 	@$(SETUP) browser
 	@$(SETUP) deepspeed
 	@$(SETUP) torchft
+	@$(SETUP) transformers
 	@$(SETUP) clusters
 	@$(SETUP) workflows
 	@$(SETUP) nbgrader

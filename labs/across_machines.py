@@ -58,7 +58,7 @@ def ring_messages(x: Tensor, order: list[int]) -> None:
 
 
 def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
-    """Exercise 2.15. Add up `x` over the ranks, in three steps.
+    """Exercise 2.18. Add up `x` over the ranks, in three steps.
 
     The steps run inside the machine, across machines, and inside again. After the first step, each
     rank of a machine has one chunk of its machine's sum. Only these chunks travel from machine to

@@ -60,6 +60,11 @@ def blocks_of_stages(blocks, stages) -> list[int]:
     return sizes
 
 
+def context_of(model) -> int:
+    """Return for how many places a model is made; a Llama has no table of them."""
+    return model.context if model.places is None else len(model.places.weight)
+
+
 class AnyPlan:
     """Training under a plan. ZeRO 2 and 3 need pp 1: with stages they would reduce too early.
 
@@ -74,8 +79,8 @@ class AnyPlan:
         if plan.chunks > 1 or plan.recompute == SELECTIVE:
             raise ValueError("it trains with one chunk a stage, and recomputes layers or nothing")
         self.plan, self.mesh = plan, mesh_of(plan)
-        context, width = model.places.weight.shape
-        vocabulary = len(model.letters.weight)
+        context = context_of(model)
+        vocabulary, width = model.letters.weight.shape
         is_tied = model.output.weight is model.letters.weight
         blocks = list(model.blocks)
         parallelize(model, self.mesh["tp"])
@@ -150,7 +155,7 @@ def compare_with_one_process(plan, text, steps=3, samples=8, make_model=whole_mo
 
     torch.set_default_dtype(torch.float64)
     cut, alone = make_model(), OneProcess(make_model())
-    context = len(cut.places.weight)
+    context = context_of(cut)
     engine = AnyPlan(cut, plan, adam)
     for number in range(steps):
         batch = draw_batch(text, samples, number, context)

@@ -35,13 +35,14 @@ def load_of(experts: Tensor, n: int) -> Tensor:
 
 
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
-    """Exercise 9.16. Return the loss that balances the experts' loads.
+    """Exercise 9.17. Return the loss that balances the experts' loads.
 
     It is 1 if all experts get as much as the others, and near n / k if one of the k choices of each
     token, with nearly all of its probability, is always the same expert. It is n times the
     sum, over all n experts, of two factors: the share of all choices that fell on the expert, and
     the mean of its probability. With a group, the shares are those of all its ranks' choices
-    together, and the means those of this rank's tokens. Only the means have a gradient.
+    together, and the means those of this rank's tokens; without tokens they are 0, and so is the
+    loss. Only the means have a gradient.
 
     Shapes  scores: (tokens, n); experts: (tokens, k) -> one number
     Cost    with a group, an all-reduce of n numbers
@@ -50,8 +51,22 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     ...  # your code here
 
 
+def router_z_loss(scores: Tensor, group=None) -> Tensor:
+    """Exercise 9.16. Return the loss that keeps a router's scores small.
+
+    It is the mean over tokens of the square of z, the logarithm of the softmax's denominator. With
+    a group, the mean of its ranks' results is the mean over all tokens of the group. Its ranks may
+    have different numbers of tokens, and some of them none. If none of them has any, it is 0.
+
+    Shapes  scores: (tokens, n) -> one number
+    Cost    with a group, an all-reduce of one number
+    Source  Zoph et al. 2022, "ST-MoE", equation 5
+    """
+    ...  # your code here
+
+
 def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
-    """Exercise 9.17. Return the router's bias after a step with these loads.
+    """Exercise 9.18. Return the router's bias after a step with these loads.
 
     The bias goes down by `rate` for each expert that had more than the mean load, goes up by `rate`
     for each that had less, and stays unchanged for one that had exactly the mean.
@@ -62,7 +77,7 @@ def moved_bias(bias: Tensor, loads: Tensor, rate: float) -> Tensor:
 
 
 def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
-    """Exercise 9.18. Return which choices fit if each of n experts takes at most `capacity`.
+    """Exercise 9.19. Return which choices fit if each of n experts takes at most `capacity`.
 
     All first choices come before all second ones, and so on; among these, earlier tokens are first.
 
@@ -73,6 +88,18 @@ def kept(experts: Tensor, n: int, capacity: int) -> Tensor:
 
 
 # ---- The layer ------------------------------------------------------------------------------
+
+
+class Router(nn.Linear):
+    """A linear layer without a bias that computes in at least 32 bits, also under autocast."""
+
+    def __init__(self, width, n):
+        super().__init__(width, n, bias=False)
+
+    def forward(self, x):
+        wide = torch.promote_types(torch.promote_types(x.dtype, self.weight.dtype), torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.to(wide), self.weight.to(wide))
 
 
 class Experts(nn.Module):
@@ -101,37 +128,46 @@ class ExpertLayer(nn.Module):
               process, the number of ranks that it stands for
     shared    whether there is one more expert, which all tokens get
     bias      of the router: see route
+    route     takes the scores, k and the bias, as route does
     mlps      the experts: takes rows, sorted by expert, and how many of them each expert gets
     scores, experts, fits  of the last forward: the router's scores and choices, and which fit
     """
 
     def __init__(self, width, n, k=1, hidden=None, capacity=None, parts=1, shared=False):
         super().__init__()
-        self.n, self.k, self.capacity, self.parts = n, k, capacity, parts
-        self.router = nn.Linear(width, n, bias=False)
+        self.n, self.k, self.capacity, self.parts, self.route = n, k, capacity, parts, route
+        self.router = Router(width, n)
         self.mlps = Experts(width, hidden or 4 * width, n)
         self.shared = Experts(width, hidden or 4 * width, 1) if shared else None
-        self.register_buffer("bias", torch.zeros(n))
+        wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
+        self.register_buffer("bias", torch.zeros(n, dtype=wide))
 
-    def _apply(self, convert, *args):
+    def _apply(self, convert, *args, **kwargs):
         """Convert the layer, except for a bias that would have 16 bits: its steps are small."""
-        before, layer = self.bias, super()._apply(convert, *args)
+        before, layer = self.bias, super()._apply(convert, *args, **kwargs)
         if self.bias.dtype.itemsize < 4:
             self.bias = before.to(self.bias.device)
         return layer
 
     def forward(self, x):
         tokens = x.flatten(0, -2)
+        weights, chosen, counts = self.choose(tokens)
+        y = self.mlps(tokens[chosen // self.k], counts)
+        return self.combine(tokens, weights, chosen, y).view_as(x)
+
+    def choose(self, tokens) -> tuple[Tensor, Tensor, Tensor]:
+        """Choose experts; return the choices' weights, and those that fit, sorted by expert.
+
+        Shapes  weights: (tokens, k); chosen: (rows,), choices as numbers below tokens * k;
+                counts: (n,), how many rows each expert gets
+        """
         self.scores = self.router(tokens)
-        if self.scores.dtype.itemsize < 4:  # a bias may be finer than 16 bits
-            self.scores = self.scores.float()
-        weights, self.experts = route(self.scores, self.k, self.bias)
+        weights, self.experts = self.route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
-        y = self.run_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
-        y = (y * weights.unsqueeze(-1).to(y)).sum(1)
-        if self.shared is not None:
-            y = y + self.shared(tokens, torch.tensor([len(tokens)]))
-        return y.view_as(x)
+        chosen = self.fits.flatten().nonzero().flatten()
+        expert_of = self.experts.flatten()[chosen]
+        chosen = chosen[expert_of.argsort(stable=True)]
+        return weights, chosen, load_of(expert_of, self.n)
 
     def which_fit(self) -> Tensor:
         """Return which of the last choices fit into the experts' capacity: (tokens, k), of bool."""
@@ -141,13 +177,17 @@ class ExpertLayer(nn.Module):
         room = ceil(self.capacity * parts[0].numel() / self.n)
         return torch.cat([kept(part, self.n, room) for part in parts])
 
-    def run_experts(self, tokens) -> Tensor:
-        """Compute the output of each choice, or zeros: (tokens, width) -> (tokens * k, width)."""
-        chosen = self.fits.flatten().nonzero().flatten()
-        expert_of = self.experts.flatten()[chosen]
-        chosen = chosen[expert_of.argsort(stable=True)]  # sorted by expert
-        y = self.mlps(tokens[chosen // self.k], load_of(expert_of, self.n))
-        return y.new_zeros(self.experts.numel(), y.shape[-1]).index_copy(0, chosen, y)
+    def combine(self, tokens, weights, chosen, y) -> Tensor:
+        """Return each token's weighted sum of its experts' outputs: (rows, width) -> as tokens."""
+        y = y.new_zeros(weights.numel(), y.shape[-1]).index_put((chosen,), y)
+        y = y.view(*weights.shape, y.shape[-1]) * weights.unsqueeze(-1).to(y)
+        return self.add_shared(tokens, y.sum(1))
+
+    def add_shared(self, tokens, y) -> Tensor:
+        """Add the shared expert's output, if there is such an expert."""
+        if self.shared is None:
+            return y
+        return y + self.shared(tokens, torch.tensor([len(tokens)]))
 
 
 # ---- Training -------------------------------------------------------------------------------
@@ -180,26 +220,29 @@ def one_thread():
         torch.set_num_threads(before)
 
 
-@one_thread()
-def train(model, text, steps=150, weight=0.0, rate=0.0, samples=16) -> tuple[list, Tensor]:
+def train(
+    model, text, steps=150, weight=0.0, rate=0.0, samples=16, z_weight=0.0
+) -> tuple[list, Tensor]:
     """Train in one process; return the losses, and each step's loads: (steps, layers, experts).
 
-    weight  of the balancing loss, in the total loss
-    rate    of the change of the bias
+    weight, z_weight  of the balancing loss and the router z-loss, in the total loss
+    rate              of the change of the bias
     """
-    layers, losses, loads = expert_layers(model), [], []
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(steps):
-        inputs, targets = draw_batch(text, samples, step)
-        loss = mean_loss(model(inputs), targets)
-        losses.append(loss.item())
-        balance = sum(balancing_loss(layer.scores, layer.experts) for layer in layers)
-        optimizer.zero_grad()
-        (loss + weight * balance).backward()
-        optimizer.step()
-        loads.append(torch.stack([load_of(layer.experts, layer.n) for layer in layers]))
-        for layer, of_layer in zip(layers, loads[-1]):
-            layer.bias = moved_bias(layer.bias, of_layer, rate)
+    with one_thread():
+        layers, losses, loads = expert_layers(model), [], []
+        optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+        for step in range(steps):
+            inputs, targets = draw_batch(text, samples, step)
+            loss = mean_loss(model(inputs), targets)
+            losses.append(loss.item())
+            balance = sum(balancing_loss(layer.scores, layer.experts) for layer in layers)
+            z_loss = sum(router_z_loss(layer.scores) for layer in layers)
+            optimizer.zero_grad()
+            (loss + weight * balance + z_weight * z_loss).backward()
+            optimizer.step()
+            loads.append(torch.stack([load_of(layer.experts, layer.n) for layer in layers]))
+            for layer, of_layer in zip(layers, loads[-1]):
+                layer.bias = moved_bias(layer.bias, of_layer, rate)
     return losses, torch.stack(loads)
 
 

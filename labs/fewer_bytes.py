@@ -23,7 +23,7 @@ ALONE = 10  # steps between two exchanges of local SGD and of DiLoCo
 
 
 def power_round(gradient: Tensor, error: Tensor, q: Tensor, group=None) -> Tensor:
-    """Exercise 3.19. Return a low-rank mean of all ranks' matrices, from small messages.
+    """Exercise 3.20. Return a low-rank mean of all ranks' matrices, from small messages.
 
     M = gradient + error. P = the mean over ranks of M q. Make the columns of P orthonormal. Q = the
     mean over ranks of M^T P. The result is P Q^T, the same on all ranks. `error` becomes M minus

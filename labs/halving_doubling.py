@@ -21,7 +21,7 @@ def need_power_of_two(n: int) -> None:
 
 
 def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
-    """Exercise 2.12. Add up every rank's `x` by halving and doubling.
+    """Exercise 2.14. Add up every rank's `x` by halving and doubling.
 
     `x` is changed in place. n is the number of ranks in the group: 1, 2, 4, 8 and so on. There are
     2 log2(n) rounds, and a rank exchanges one message in each. Its partners are rank ^ n/2,

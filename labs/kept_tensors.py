@@ -6,6 +6,7 @@ python labs/kept_tensors.py
 
 import torch
 from language_model import Block, Transformer, draw_batch, mean_loss, standard_library
+from llama import LlamaBlock, gated_mlp
 from torch import Tensor, nn
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import sdpa_kernel
@@ -77,20 +78,7 @@ def measure_attention_backend(backend, context, width, samples=2, heads=4) -> in
         return sum(count_saved_by_module(Block(width, heads), x).values())
 
 
-# ---- Another MLP ----------------------------------------------------------------------------
-
-
-class GatedMLP(nn.Module):
-    """Llama's MLP, silu(x W_gate) * (x W_up), times W_down: three matrices without biases."""
-
-    def __init__(self, width, inside):
-        super().__init__()
-        self.gate = nn.Linear(width, inside, bias=False)
-        self.up = nn.Linear(width, inside, bias=False)
-        self.down = nn.Linear(inside, width, bias=False)
-
-    def forward(self, x):
-        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+# ---- Llama's block --------------------------------------------------------------------------
 
 
 def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
@@ -98,7 +86,7 @@ def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
     x = torch.randn(tokens, width, requires_grad=True)
     inside = 8 * width // 3
     plain = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-    models = {"GELU, 4 × as wide": plain, "gated, 8/3 × as wide": GatedMLP(width, inside)}
+    models = {"GELU, 4 × as wide": plain, "gated, 8/3 × as wide": gated_mlp(width, inside)}
     return {
         name: (
             sum(p.numel() for p in model.parameters()),
@@ -106,6 +94,17 @@ def compare_mlps(width, tokens=64) -> dict[str, tuple[int, float]]:
         )
         for name, model in models.items()
     }
+
+
+def kept_by_llama_block(samples, context, width, heads, kv_heads, inside, size=4) -> int:
+    """Return the bytes that a LlamaBlock keeps on a CPU, in numbers of `size` bytes.
+
+    This is what `count_saved_by_module` counts in all of its modules.
+    """
+    of_head = width // heads
+    per_token = 8 * width + 2 * kv_heads * of_head + 4 * inside + 2 + heads
+    angles = 2 * 2 * context * of_head  # a cosine and a sine, for queries and for keys
+    return (samples * context * per_token + angles) * size
 
 
 def most_of_steps(samples, context, width, layers, steps=2):
@@ -124,10 +123,16 @@ def most_of_steps(samples, context, width, layers, steps=2):
 
 
 def main():
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
     samples, context, width = 8, 64, 64
     x = torch.randn(samples, context, width, requires_grad=True)
-    for name, nbytes in count_saved_by_module(Block(width, heads=4), x).items():
-        print(f"{name:26} keeps {nbytes / x.nbytes:5.2f} times the block's input")
+    for make in (Block, LlamaBlock):
+        print(make.__name__)
+        for name, nbytes in count_saved_by_module(make(width, heads=4, kv_heads=4), x).items():
+            print(f"{name:26} keeps {nbytes / x.nbytes:5.2f} times the block's input")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # Built from chapters/ch03_data_parallel/labs/large_batches.py by `make build`.
-"""Large batches: three rules for the learning rate, steps to a loss, and the noise of gradients.
+"""Large batches: rules for the learning rate, steps to a loss, and the noise of gradients.
 
 python labs/large_batches.py
 """
@@ -19,6 +19,9 @@ HIDDEN, SEEDS = 64, 5
 WARM_UP = 0.25  # share of all steps
 RULES = ("constant", "linear", "linear, with warm-up")
 RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # candidates where the best rate counts
+BETAS, EPSILON = (0.9, 0.999), 1e-8  # of Adam
+ADAM_RULES = ("constant", "square root", "linear")
+ADAM_RATES = (0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128)
 
 
 def rate_at(rule: str, rate: float, batch: int, progress: float) -> float:
@@ -26,7 +29,8 @@ def rate_at(rule: str, rate: float, batch: int, progress: float) -> float:
 
     rule      "constant": `rate` for any batch. "linear": k times as much for a batch that is k
               times as large as SMALL (Goyal et al. 2017). With warm-up, the rate grows evenly from
-              `rate` to that value during the first part of training, WARM_UP
+              `rate` to that value during the first part of training, WARM_UP. "square root": the
+              square root of k times as much (Malladi et al. 2022)
     progress  the share of training that is over, from 0 to 1
     """
     largest = rate * batch / SMALL
@@ -34,6 +38,8 @@ def rate_at(rule: str, rate: float, batch: int, progress: float) -> float:
         return rate
     if rule == "linear":
         return largest
+    if rule == "square root":
+        return rate * (batch / SMALL) ** 0.5
     return rate + (largest - rate) * min(1.0, progress / WARM_UP)
 
 
@@ -74,17 +80,40 @@ class Models:
                 weight -= rates[:, None, None] * speed
 
 
-def train(data, batch: int, passes, ways, seeds=SEEDS) -> dict:
+class AdamModels(Models):
+    """The same classifiers, which take steps of Adam. BETAS and EPSILON are those of any batch."""
+
+    def __init__(self, seeds):
+        super().__init__(seeds)
+        self.squares = [torch.zeros_like(w) for w in self.weights]
+        self.steps = 0
+
+    def step(self, losses: Tensor, rates: Tensor):
+        gradients = torch.autograd.grad(losses.sum(), self.weights)
+        self.steps += 1
+        first, second = (1 - beta**self.steps for beta in BETAS)  # corrections of early averages
+        with torch.no_grad():
+            for weight, speed, square, gradient in zip(
+                self.weights, self.speeds, self.squares, gradients
+            ):
+                speed.lerp_(gradient, 1 - BETAS[0])
+                square.lerp_(gradient.square(), 1 - BETAS[1])
+                move = (speed / first) / ((square / second).sqrt() + EPSILON)
+                weight -= rates[:, None, None] * move
+
+
+def train(data, batch: int, passes, ways, seeds=SEEDS, models_of=Models) -> dict:
     """Train with seeds 0, 1, … in each way; return {way: [(loss, accuracy) of each seed]}.
 
     ways  {name: a function that returns the learning rate of a step, from the share of training
           that is over, from 0 to 1}
+    models_of  Models for SGD with momentum, AdamModels for Adam
     The loss is over all training images, the accuracy over the test images. Each step draws a new
     batch. The number of samples is the same for each batch size, up to part of a batch. A seed
     gives the same start and the same batches in each way, so ways can be compared seed by seed.
     """
     images, labels, *_ = data
-    models = Models(list(range(seeds)) * len(ways))
+    models = models_of(list(range(seeds)) * len(ways))
     orders = [torch.Generator().manual_seed(seed) for seed in range(seeds)]
     steps = steps_of(data, batch, passes)
     for step in range(steps):
@@ -105,7 +134,9 @@ def results_of(models, images, labels, test_images, test_labels) -> list:
     return list(zip(losses.tolist(), right.double().mean(1).tolist()))
 
 
-def try_batches(data, batches, passes, rate, rules=RULES, seeds=SEEDS) -> dict[int, dict]:
+def try_batches(
+    data, batches, passes, rate, rules=RULES, seeds=SEEDS, models_of=Models
+) -> dict[int, dict]:
     """Train by each rule: {batch: {rule: [(loss, accuracy), …]}}, with one pair per seed.
 
     rate  the learning rate of the batch SMALL
@@ -114,12 +145,13 @@ def try_batches(data, batches, passes, rate, rules=RULES, seeds=SEEDS) -> dict[i
     def ways(batch):
         return {rule: partial(rate_at, rule, rate, batch) for rule in rules}
 
-    return {batch: train(data, batch, passes, ways(batch), seeds) for batch in batches}
+    return {batch: train(data, batch, passes, ways(batch), seeds, models_of) for batch in batches}
 
 
-def try_rates(data, batch, passes, rates=RATES) -> dict[float, list[float]]:
+def try_rates(data, batch, passes, rates=RATES, models_of=Models) -> dict[float, list[float]]:
     """Train at several constant rates; return {rate: [loss of each seed]}."""
-    tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
+    ways = {rate: lambda _, rate=rate: rate for rate in rates}
+    tried = train(data, batch, passes, ways, models_of=models_of)
     return {rate: [loss for loss, _ in pairs] for rate, pairs in tried.items()}
 
 
@@ -132,6 +164,35 @@ def tune_rates(data, batches, passes, rates=RATES) -> dict[int, tuple[float, lis
     """Find the best constant rates: {batch: (rate with the best median, losses of its seeds)}."""
     tried = {batch: try_rates(data, batch, passes, rates) for batch in batches}
     return {batch: (best_of(losses), losses[best_of(losses)]) for batch, losses in tried.items()}
+
+
+def try_adam(data, batches, passes) -> tuple[dict, dict]:
+    """Try ADAM_RULES with Adam, from the best of ADAM_RATES at SMALL, and tune each batch.
+
+    Returns  {rule: {batch: [loss of each seed]}}, and what `tune_rates` returns, for Adam
+    """
+    tried = {batch: try_rates(data, batch, passes, ADAM_RATES, AdamModels) for batch in batches}
+    tuned = {batch: (best_of(losses), losses[best_of(losses)]) for batch, losses in tried.items()}
+    found = try_batches(data, batches, passes, tuned[SMALL][0], ADAM_RULES, models_of=AdamModels)
+    return group_by_rule(found, 0), tuned
+
+
+def rows_of_adam(losses, tuned) -> list[list]:
+    """Return a table's rows: median losses by the rules, and at the best rate of each batch."""
+    return [[batch, *(f"{median(losses[rule][batch]):.3f}" for rule in losses), f"{rate:g}",
+             f"{median(values):.3f}"] for batch, (rate, values) in tuned.items()]  # fmt: skip
+
+
+def compare_seeds(losses, one: str, other: str) -> str:
+    """Describe with which batches all seeds of one rule end below all seeds of the other."""
+
+    def batches_below(lower, higher):
+        below = [b for b, of in losses[lower].items() if max(of) < min(losses[higher][b])]
+        return ", ".join(map(str, below)) or "none"
+
+    return (f"Batches with which all seeds of the {one} rule end below all seeds of the\n"
+            f"{other} rule: {batches_below(one, other)}; above them: {batches_below(other, one)}."
+            )  # fmt: skip
 
 
 def rows_of_losses(losses, tuned) -> list[list]:

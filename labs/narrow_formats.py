@@ -45,7 +45,7 @@ def round_to(x, numbers) -> Tensor:
 
 
 class MXFP8:
-    """Exercise 5.12. Numbers in E4M3, with a power of two as the scale of each block.
+    """Exercise 5.13. Numbers in E4M3, with a power of two as the scale of each block.
 
     A block is `block` neighbours along the last dimension of x; the last block of a row may be
     shorter. Its scale is the smallest power of two, from 2**-127 on, by which its largest magnitude

@@ -61,7 +61,7 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 
 @torch.no_grad()
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.18. Run the asynchronous (ASP) server: one gradient per update.
+    """Exercise 3.19. Run the asynchronous (ASP) server: one gradient per update.
 
     At the start it sends order_of(model, True) to every worker. Then it repeats four things. It
     receives the next gradient, from whichever worker pushes first: `dist.recv(gradient)` without a

@@ -21,7 +21,7 @@ def make_leaf(x, like) -> Tensor:
 
 
 class StashingStage(Stage):
-    """Exercise 8.15. A stage that changes its weights after each backward.
+    """Exercise 8.17. A stage that changes its weights after each backward.
 
     A micro-batch goes back through the same weights that it went forward through, however many
     updates there were since.

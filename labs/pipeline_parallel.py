@@ -33,7 +33,8 @@ class Embedding(nn.Module):
 
 def layers_of(model) -> list[nn.Module]:
     """Return a transformer as consecutive layers: the embedding, the blocks, the logits."""
-    embedding = Embedding(model.letters, model.places)
+    has_table = model.places is not None  # of positions: a Llama has none
+    embedding = Embedding(model.letters, model.places) if has_table else model.letters
     return [embedding, *model.blocks, nn.Sequential(model.norm, model.output)]
 
 
@@ -48,7 +49,7 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.14. Return how many layers each stage gets.
+    """Exercise 8.15. Return how many layers each stage gets.
 
     The slowest stage is as fast as possible. A stage is made of consecutive layers, at least one.
 
@@ -183,7 +184,7 @@ def replay_random_state(generator, state):
 
 
 class LaterWeights(torch.autograd.Function):
-    """Exercise 8.12. The layer x Aᵀ + b; the gradients of A and b are computed later.
+    """Exercise 8.13. The layer x Aᵀ + b; the gradients of A and b are computed later.
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
@@ -560,7 +561,7 @@ def my_pipeline(
     model, sizes=None, group=None, chunks=1, make=Stage, kind=Pipeline, **options
 ) -> Pipeline:
     """Return this rank's part of a transformer, as a pipeline of class `kind` with `options`."""
-    width = model.places.weight.shape[1]
+    width = model.letters.weight.shape[1]
     return kind(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
 
 

@@ -6,7 +6,7 @@ torchrun --nproc-per-node 2 labs/sequence_measured.py
 
 import torch
 import torch.distributed as dist
-from language_model import Transformer, draw_batch, mean_loss, standard_library
+from language_model import CONTEXT, Transformer, draw_batch, mean_loss, standard_library
 from sequence_parallel import WAYS, completes, split_model
 from tensor_parallel import gradient_norm, split_cross_entropy, whole
 
@@ -46,15 +46,15 @@ def compute_activation_bytes(context, width, heads, n) -> dict[str, float]:
     return {way: 4 * SAMPLES * context * each for way, each in numbers.items()}
 
 
-def compare_one_process(way, text, sizes) -> dict[str, bool]:
+def compare_one_process(way, text, sizes, make=Transformer) -> dict[str, bool]:
     """Return whether a model's gradients in one of the WAYS, and their norm, are one process's."""
     from pedagogy_lib import close
 
     torch.set_default_dtype(torch.float64)
-    split = split_model(way, **sizes)
+    split = split_model(way, make, **sizes)
     torch.manual_seed(0)
-    alone = Transformer(**sizes)
-    inputs, targets = draw_batch(text, 8, 0)
+    alone = make(**sizes)
+    inputs, targets = draw_batch(text, 8, 0, sizes.get("context", CONTEXT))
     mean_loss(alone(inputs), targets).backward()
     split_cross_entropy(split(inputs), targets).backward()
     if complete := completes(way):

@@ -64,7 +64,7 @@ def attend(attention, x, past) -> Tensor:
 
 
 class SlicedStage(Stage):
-    """Exercise 8.18. A stage that takes slices in order, and back in reverse order.
+    """Exercise 8.20. A stage that takes slices in order, and back in reverse order.
 
     pasts   {block: its Past}, of slices of the same samples
     tokens  how many tokens the slices so far had

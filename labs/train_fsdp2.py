@@ -40,6 +40,8 @@ def options_of(words=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--batch", type=int, default=12, help="samples of a step, over all ranks")
+    parser.add_argument("--micro-batches", type=int, default=1, help="of a rank in a step")
+    parser.add_argument("--replicas", type=int, default=1, help="of the sharded model (HSDP)")
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--clip", type=float, default=0.5, help="largest norm of the gradient")
@@ -72,6 +74,15 @@ def shard(model, mesh, options):
         fully_shard(block, mesh=mesh, mp_policy=MixedPrecisionPolicy(**policy))
     root = policy | ({"output_dtype": torch.float32} if half else {})
     fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(**root))
+
+
+def mesh_for(device_type, replicas=1):
+    """Return a mesh of all ranks; with replicas, of two dimensions: the last one is sharded."""
+    n = dist.get_world_size()
+    if replicas == 1:
+        return init_device_mesh(device_type, (n,))
+    return init_device_mesh(device_type, (replicas, n // replicas),
+                            mesh_dim_names=("replicate", "shard"))  # fmt: skip
 
 
 def recompute_blocks(model):
@@ -121,7 +132,7 @@ class Training:
 
     def __init__(self, text, options, device="cpu"):
         self.text, self.options, self.number = text, options, 0
-        self.mesh = init_device_mesh(torch.device(device).type, (dist.get_world_size(),))
+        self.mesh = mesh_for(torch.device(device).type, options.replicas)
         with torch.device("meta"):  # shapes, and no memory
             self.model = make_model(options)
         if options.recompute:
@@ -133,16 +144,24 @@ class Training:
         torch.manual_seed(dist.get_rank())  # from here on each rank draws its own numbers, if any
 
     def step(self) -> torch.Tensor:
-        """Take a step with the next batch; return this rank's mean loss, without a graph."""
+        """Take a step with the next batch; return this rank's mean loss, without a graph.
+
+        After an exception in a micro-batch, resume from the checkpoint in new processes: FSDP2 has
+        kept earlier ones' gradients, which zero_grad does not find.
+        """
         batch = draw_batch(self.text, self.options.batch, self.number)
         inputs, targets = share_of_rank(batch)
-        loss = mean_loss(self.model(inputs), targets)
-        loss.backward()
+        loss, count = 0, self.options.micro_batches
+        for number, (x, y) in enumerate(zip(inputs.chunk(count), targets.chunk(count))):
+            self.model.set_requires_gradient_sync(number == count - 1)  # the last one reduces
+            part = mean_loss(self.model(x), y) / count
+            part.backward()
+            loss += part.detach()
         nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.number += 1
-        return loss.detach()
+        return loss
 
     # ---- Files ----
 
@@ -223,6 +242,17 @@ def alone(text, options) -> dict:
 # ---- The program ----------------------------------------------------------------------------
 
 
+def need_whole_parts(options):
+    """Raise ValueError if ranks cannot share the batch, or replicas the ranks, equally."""
+    pieces = dist.get_world_size() * options.micro_batches
+    if options.batch % pieces:
+        raise ValueError(f"--batch {options.batch} cannot be shared equally: the ranks have "
+                         f"{pieces} micro-batches")  # fmt: skip
+    if dist.get_world_size() % options.replicas:
+        raise ValueError(f"--replicas {options.replicas} does not divide the number of ranks, "
+                         f"{dist.get_world_size()}")  # fmt: skip
+
+
 def main(words=None):
     options = options_of(words)
     if torch.cuda.is_available():
@@ -234,10 +264,7 @@ def main(words=None):
         dist.init_process_group("gloo")
     text = standard_library(50_000)
     torch.set_default_device(device)  # batches are drawn there
-    if options.batch % dist.get_world_size():
-        raise ValueError(
-            f"--batch {options.batch} cannot be shared by {dist.get_world_size()} ranks equally"
-        )
+    need_whole_parts(options)
     Training(text, options, device).run()
     dist.destroy_process_group()
 

@@ -14,6 +14,7 @@ from cost_model import FULL, NONE, Engine, Job, Plan, memory
 from language_model import CHARACTERS, Transformer, draw_batch, mean_loss, standard_library
 from large_vocabulary import process_bytes_of
 from live_plans import START
+from llama import Llama
 from model_shapes import Gpu, Shape, gpu_named, model_named
 from three_dimensions import adam
 from torch import nn
@@ -57,11 +58,11 @@ def small_model(vocabulary, is_tied) -> Transformer:
     return model
 
 
-def train_under(plan, vocabulary, is_tied, batch):
+def train_under(plan, make_model, batch):
     """Take two steps under a plan; the second one is a measured block, "step"."""
     from pedagogy_lib import measure
 
-    engine = AnyPlan(small_model(vocabulary, is_tied), plan, adam)
+    engine = AnyPlan(make_model(), plan, adam)
     engine.step(*batch)
     with measure("step"):
         engine.step(*batch)
@@ -78,11 +79,16 @@ def predict_memory(name) -> dict[str, float]:
 
 def measure_memory(name, text) -> dict[str, float]:
     """Return {kind: bytes} on the fullest rank of a step that really runs, in the same kinds."""
+    plan, *sizes = (KINDS | TOO_LITTLE)[name]
+    return measure_model(plan, partial(small_model, *sizes), text)
+
+
+def measure_model(plan, make_model, text) -> dict[str, float]:
+    """Return {kind: bytes} on the fullest rank of a step of a model, in the same kinds."""
     from pedagogy_lib import launch
 
-    plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
     batch = draw_batch(text, SAMPLES, 0, CONTEXT)
-    run = launch(train_under, plan, vocabulary, is_tied, batch, world_size=plan.ranks, device="cpu")
+    run = launch(train_under, plan, make_model, batch, world_size=plan.ranks, device="cpu")
     return merge_activations(max(run["step"].at_peak, key=total_of))
 
 
@@ -95,6 +101,39 @@ def merge_activations(kinds) -> dict[str, float]:
     """Return the states by kind, and all else, such as temporary results, as activations."""
     states = {kind: float(kinds[kind]) for kind in STATES}
     return states | {"activations": float(total_of(kinds)) - sum(states.values())}
+
+
+# ---- A Llama --------------------------------------------------------------------------------
+
+LLAMA = Shape(LAYERS, WIDTH, HEADS, 170, CHARACTERS, CONTEXT, 2, is_gated=True, vectors=2)
+
+
+def keep_as_llama(engine, shape, norm=1) -> Engine:
+    """Return an engine that keeps what a Llama block of this shape does: see part 05d.
+
+    norm  tensors as large as its input that RMSNorm keeps: 2 where several operations compute it
+    """
+    number = engine.number_bytes
+    return replace(
+        engine, kept=number * (2 + 2 * shape.kv_width / shape.width), kept_mlp=4 * number,
+        kept_whole=2 * number * (norm + 1),
+    )  # fmt: skip
+
+
+def compare_llama(text) -> dict[str, dict]:
+    """Return {kind: bytes} of a small Llama's step, measured and by the memory model.
+
+    Returns  "measured"; "GPT-2's block" and "Llama's block": what the model says is kept
+    """
+    sizes = WIDTH, LAYERS, HEADS, CONTEXT, False, LLAMA.kv_heads, LLAMA.mlp
+    found = {"measured": measure_model(plan(micro_batch=8), partial(Llama, *sizes), text)}
+    for block, engine in (
+        ("GPT-2's block", COUNTED),
+        ("Llama's block", keep_as_llama(COUNTED, LLAMA, norm=2)),
+    ):
+        job = Job(LLAMA, Gpu(1e9, 1e9, 1e9, 1e9, 1e9), SAMPLES, engine)
+        found[block] = merge_activations(memory(job, plan(micro_batch=8)))
+    return found
 
 
 # ---- Large models ---------------------------------------------------------------------------
@@ -112,6 +151,8 @@ LIMITS = {"V100": 32e9, "A100 40 GB": 40e9, "A100 80 GB": 80e9, "H200": 141e9, "
 
 def engine_with(precision, optimizer) -> Engine:
     """Return an engine that keeps 16 times a block's input and gathers two ZeRO-3 units at a time.
+
+    These 16 are GPT-2's; keep_as_llama changes them.
 
     base  assumed: 1 GB for the CUDA context and the like
     """
@@ -144,8 +185,11 @@ def predict_gpu_memory(
     plan = Plan(dp=dp, tp=tp, pp=pp, zero=zero, micro_batch=samples, recompute=recomputed)
     batch = samples * dp * (4 * pp if pp > 1 else 1)
     engine = engine_with(precision, optimizer)
-    job = Job(shape, gpu_named("A100"), batch, replace(engine, logits=0.0) if in_chunks else engine)
-    found = memory(job, plan)
+    if shape.is_gated:
+        engine = keep_as_llama(engine, shape)
+    if in_chunks:
+        engine = replace(engine, logits=0.0)
+    found = memory(Job(shape, gpu_named("A100"), batch, engine), plan)
     return {kind: float(nbytes) for kind, nbytes in found.items() if kind != "total"}
 
 

@@ -6,6 +6,7 @@ python3 tools/setup.py browser    and the library that drives a browser in the t
 python3 tools/setup.py classroom  and a sandbox for students' code where bubblewrap is missing
 python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06h races if it is installed
 python3 tools/setup.py torchft    and torchft, which chapter 04e tries if it is installed
+python3 tools/setup.py transformers  and the library with whose Llama tests compare chapter 07's
 python3 tools/setup.py nbgrader   and nbgrader, for which chapters become assignments
 python3 tools/setup.py clusters   and a library that knows the schemas of Kubernetes
 python3 tools/setup.py workflows  and the tools that check the workflows in .github/

@@ -396,6 +396,7 @@ problems = examine()
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
 # | loss scaling | multiply the loss so that no gradient becomes 0; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
+# | gated MLP (SwiGLU) | an MLP whose inside is a product: silu of one matrix, times another | 05d |
 # | logits | one number for each token of the vocabulary, before the softmax | 05e |
 # | recomputation | drop activations in the forward, compute them again in the backward | 05f |
 # | segment | the layers that are computed again together | 05f |
@@ -414,9 +415,12 @@ problems = examine()
 # | DTensor | PyTorch's tensor that knows its placement: Shard, Replicate or Partial | 06h |
 # | LoRA | train two small matrices beside a frozen one | 06h |
 # | meta device | where tensors have shapes, and no memory | 06i |
+# | trust ratio | the norm of a layer's weights, divided by the norm of its step | 06j |
+# | remainder | the 16 bits of a float32 master that its bfloat16 weight lacks | 06j |
 # | column, row layer | a linear layer whose outputs, or inputs, are split over ranks | 07 |
 # | parallel region | between f and g: where each rank has a part of a layer's result | 07 |
 # | key-value head | a head of keys and values that several heads of queries share | 07c |
+# | rotary positions (RoPE) | queries and keys, rotated by angles of their positions | 07c |
 # | sequence parallel | outside of the region, each rank has some positions of the text | 07e |
 # | key-value cache | keys and values of earlier tokens, kept while a text is written | 07f |
 # | stage | consecutive layers that one rank of a pipeline holds | 08 |
@@ -469,6 +473,7 @@ problems = examine()
 # | [04f · Copies in memory, and rare meetings][04f] | What dies with the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 # | [04h · Preempted, and resumed in mid-epoch][04h] | What has to happen before the kill? |
+# | [04i · Loss spikes and silent data corruption][04i] | Training goes on, wrongly: who notices? |
 #
 # </details>
 #
@@ -505,6 +510,7 @@ problems = examine()
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
 # [04h]: 04h_told_to_stop.ipynb
+# [04i]: 04i_loss_spikes.ipynb
 
 # %% [markdown]
 # <details><summary><b>The map, chapters 05 to 11</b> (click)</summary>
@@ -529,6 +535,7 @@ problems = examine()
 # | [06g · State on disk][06g] | Must all of it be in memory? |
 # | [06h · Sharding engines][06h] | What do the real engines do beside that? |
 # | [06i · An FSDP2 program][06i] | What belongs in a program with FSDP2? |
+# | [06j · Muon, LARS and LAMB under ZeRO and FSDP2][06j] | Which optimizers can step on a shard? |
 # | [07 · Tensor parallel][07] | How to split one matrix product? |
 # | [07b · The pair][07b] | Why do two products need one sum? |
 # | [07c · Heads and vocabulary][07c] | How to split attention, and the vocabulary? |
@@ -583,6 +590,7 @@ problems = examine()
 # [06g]: 06g_state_on_disk.ipynb
 # [06h]: 06h_sharding_engines.ipynb
 # [06i]: 06i_an_fsdp2_program.ipynb
+# [06j]: 06j_optimizers_on_shards.ipynb
 # [07]: 07_tensor_parallel.ipynb
 # [07b]: 07b_the_pair.ipynb
 # [07c]: 07c_heads_and_vocabulary.ipynb

@@ -38,7 +38,9 @@ world_size = 4
 # ## 1 · Why distribute at all?
 #
 # Three reasons are usually given. The **model does not fit** into the memory of one GPU. Only a
-# **small batch fits**. Training **takes too long**.
+# **small batch fits**. Training **takes too long**. Reinforcement learning adds a fourth: the model
+# also **generates** what it learns from, so a second job, with another layout, runs next to the
+# training ([an example](https://docs.vllm.ai/en/latest/training/weight_transfer/)).
 #
 # There are two ways to get more. *Vertical* scaling takes a larger GPU, and the program stays as it
 # is. *Horizontal* scaling takes more GPUs, and the program changes. In the picture, area is memory
@@ -180,11 +182,18 @@ explore(diagrams.draw_three_splits, ranks=[4, 2, 8])
 # * **Pipeline parallel**: each rank has some of the layers. It hands their results, the
 #   **activations**, to the next rank. Ranks wait for each other.
 #
-# All can be combined, and there are more. *Sharded data parallel* (chapter 06) splits what data
-# parallel copies. Chapter 09 splits mixtures of experts, and long texts.
-#
 # *Model parallel* means tensor parallel to some authors, pipeline parallel to others, and both to a
 # third group. Say which split you mean.
+
+# %% [markdown]
+# All can be combined, and there are more:
+#
+# * **Sharded data parallel** splits what data parallel copies (chapter 06).
+# * **Expert parallel**: each rank has some of the experts of a mixture, and tokens travel to them
+#   (part 09e).
+# * **Context parallel**: each rank has a part of every text (part 09f).
+#
+# Programs call the axes dp, tp, pp, ep and cp.
 
 # %% [markdown]
 # ### Exercise {{my_samples}} · Deal the samples
@@ -318,7 +327,9 @@ put_to_the_test(more_statements, more=f"""
 # al.](https://arxiv.org/abs/2203.15556), and, on emergence, [Schaeffer et
 # al.](https://arxiv.org/abs/2304.15004). Hardware: [Hobbhahn and
 # Besiroglu](https://epochai.org/blog/trends-in-gpu-price-performance). [Llama
-# 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
+# 2](https://arxiv.org/abs/2307.09288). All axes, with measurements on up to 512 GPUs: the
+# [Ultra-Scale Playbook](https://huggingface.co/spaces/nanotron/ultrascale-playbook) (2025).
+# Courses: [MIT
 # 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,
 # lecture 12; CS 149 for parallel computing in general.
 

@@ -259,11 +259,20 @@ plot_bars([f"sentence of {n}" for n, _ in pairs],
 # Example: three tokens of the first micro-batch count, with losses 1, 2 and 3, and one of the
 # second, with a loss of 6. It returns $(1 + 2 + 3 + 6) / 4 = 3$.
 #
-# A micro-batch may be nothing but padding. `count_tokens(targets)`, in the same file, says how many
-# targets count. `F.cross_entropy` wants scores of shape (n, vocabulary) and targets of shape (n).
+# A micro-batch may contain nothing but padding. `count_tokens(targets)`, in the same file, says how
+# many targets count. `F.cross_entropy` wants scores of shape (n, vocabulary) and targets of shape
+# (n).
 
 # %% tags=["nbval-ignore-output"]
 check("{{accumulate_tokens}}")
+
+# %% [markdown]
+# Long texts are often cut into micro-batches by a budget of tokens, instead of a number of
+# sentences: [dynamic
+# batching](https://docs.nvidia.com/nemo/rl/0.8.0/design-docs/sequence-packing-and-dynamic-batching.html).
+# Ranks may then have different numbers of micro-batches. Where each micro-batch has a collective,
+# the others hang, unless the rank with fewer adds micro-batches of padding, which
+# `accumulate_tokens` accepts. Part 03f divides by the tokens of all ranks.
 
 # %%
 torch.manual_seed(0)

@@ -167,6 +167,15 @@ parts_guess.compare(1, medians[4] / min(medians.values()))
 # > The measurement above ran on the CPU, on every machine.
 
 # %% [markdown]
+# > The remedy for short kernels is a **CUDA graph**: record the kernels of a step once, and start
+# > them all with one call. Megatron Core has three kinds, `--cuda-graph-impl local`,
+# > `transformer_engine` and [`full_iteration`](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/cuda_graph.html).
+# > A graph needs [the same
+# > shapes](https://docs.nvidia.com/nemo/megatron-bridge/nightly/training/cuda-graphs.html) in each
+# > step, so texts of varying length need padding, and experts with varying numbers of tokens (09e)
+# > make it hard. None of this was measured here.
+
+# %% [markdown]
 # > **On GPUs.** Python only queues the work, and runs ahead of the GPU. `loss.item()` waits until
 # > the GPU has computed the loss, and the queue runs empty. So do not call it in each micro-batch:
 # > add up `loss.detach()`, and read the sum once for each step. PyTorch's

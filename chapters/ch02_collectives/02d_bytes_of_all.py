@@ -203,6 +203,58 @@ reduce_guess.compare((2 * 7 / 8) / (2 * 1 / 2), eight / two)
 # (About all of them: at this size, a card's bytes take most of the time.)
 
 # %% [markdown]
+# ## 4 · Objects
+#
+# `dist.all_gather_object` and its relatives take any Python object: a file name, a dict of losses,
+# even a model's state dict. PyTorch pickles the object into bytes and makes two all-gathers. The
+# first one gathers the lengths of the pickles, and the second one the pickles, padded to the
+# longest.
+#
+# Four ranks gather the states of four models of 1 MB, so that each rank ends up with four states.
+# As tensors, this takes the four states and one copy, the packed tensor that is sent. How much
+# memory do objects take, the rank's own state not counted?
+
+# %%
+object_guess = predict("all_gather_object on 4 ranks: memory on each rank", unit="states")
+
+# %% tags=["nbval-ignore-output"]
+called = lab("collectives_called")
+objects = launch(called.measure_objects, world_size=4, device="cpu")
+print("the same states in both ways:", all(is_same for _, is_same in objects.values))
+state_bytes, _ = objects.values[0]
+Table(["", "bytes sent (states)", "memory (states)", "fastest round"],
+      called.rows_of_ways(objects, state_bytes, state_bytes))
+
+# %% jupyter={"source_hidden": true}
+# Your prediction; as theory, four states, four received pickles and the own one; and measured.
+alive = objects["all_gather_object: memory"].peak_bytes[0]["total"]
+object_guess.compare(2 * 4 + 1, alive / state_bytes - 1, kind="communication")
+
+# %% [markdown]
+# The bytes on the wire are nearly the same, because each of these tensors owns its memory, and then
+# its pickle is hardly larger. But all pickles and all states exist at the same time, and packing
+# and unpacking take time on every rank. (Memory counts tensors alone; the pickles' own buffers in
+# Python come on top.)
+#
+# A view takes its whole storage along, so `.clone()` it first. Here two ranks gather ten numbers,
+# 40 bytes, out of a flat buffer of 4 MB:
+
+# %%
+views = launch(called.measure_view, world_size=2, device="cpu")
+for name in views.labels:
+    print(f"{name}: rank 0 sends {views[name].sent_bytes[0]:,} bytes")
+
+# %% [markdown]
+# So take objects for small things, such as names and numbers, and tensors for tensors. A sharded
+# checkpoint gathers none of its tensors: each rank writes its own shard, and only plans and keys
+# travel as objects (part [04b](04b_sharded_checkpoints.ipynb)). There is one more reason.
+# Unpickling can run code, so that a rank which receives objects trusts all others ([PyTorch warns
+# of it](https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather_object)).
+#
+# **On GPUs** with NCCL, the same page says, pickles travel through the GPU: each rank copies them
+# to its current device first, so `torch.cuda.set_device` has to come before.
+
+# %% [markdown]
 # ## Put to the test
 #
 # What our sources say about collectives, and what was measured here just now. A click opens the
@@ -287,6 +339,8 @@ put_to_the_test(surprises, more=others)
 #   all-reduce is a ring.
 # * Gloo's own reduce-scatter, at the version tested, sends twice what it has to.
 # * A library may do something else than a call's name says. Measure it.
+# * Collectives of objects pickle them, a view with its whole storage. They are for names and
+#   numbers, not for a model's state.
 #
 # **Your exercises**: {{sent_bytes}} stands in a cell above, and [labs/collectives.py](../labs/collectives.py)
 # has {{all_to_all}}.

@@ -20,7 +20,8 @@
 import os
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
+    Table, check, compare_rounds, hint, lab, launch, plot_against, plot_bars, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -179,6 +180,12 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 # If $S$ is the whole tensor of a reduce-scatter or an all-gather, the factor is $\frac{n-1}{n}$,
 # for a broadcast 1.
 
+# %% [markdown]
+# **On GPUs**, run them before a job: `all_reduce_perf -b 8 -e 8G -f 2 -g 8` takes 8 bytes to 8 GB
+# on the 8 GPUs of a machine, and doubles each time. Compare the column *busbw* of the large sizes
+# with the speed of NVLink, and machine with machine. To test network cards and cables, run it over
+# MPI on pairs of machines (`-g 1` in each process): a slow card is in each slow pair.
+
 # %% tags=["cover", "nbval-ignore-output"]
 large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
 alone = launch(message_costs.one_message, large, world_size=2, device="cpu").values[0]
@@ -272,6 +279,87 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
 # into the bucket and out of it, and that the ring adds.
 
 # %% [markdown]
+# ## 4 · One flat tensor, and coalesced calls
+#
+# PyTorch has two more ways to save copies and calls. The first one is for an all-gather.
+# `dist.all_gather` fills a *list* with one tensor for each rank. Most programs want one long tensor
+# and join the list, which copies everything once more. `dist.all_gather_into_tensor` fills the long
+# tensor at once, and `dist.reduce_scatter_tensor` takes one. (PyTorch 2.13 calls them
+# `all_gather_single` and `reduce_scatter_single`, and warns of the old names. The lab
+# [collectives_called](../labs/collectives_called.py) takes the name that exists.)
+#
+# Four ranks gather 1 MB from each. Sent bytes and memory are in sizes of the result:
+
+# %% tags=["nbval-ignore-output"]
+called = lab("collectives_called")
+gathers = launch(called.measure_gathers, 250_000, world_size=4, device="cpu")
+print("the same result:", all(gathers.values))
+Table(["", "bytes sent", "memory", "fastest round"],
+      called.rows_of_ways(gathers, unit=4_000_000, own=1_000_000))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Which way was faster, in rounds in turn.
+listed, flat = (gathers[name].rounds for name in called.GATHERS)
+print(f"the flat call, compared with the list: {compare_rounds(flat, listed)}")
+
+# %% [markdown]
+# Both send the same bytes. The list needs twice the memory of the result, because for a moment the
+# list and the joined tensor both exist. So the flat call saves memory and a copy. Whether it saves
+# time, the printed line says, which compares all rounds in pairs: the fastest round alone is partly
+# luck when ranks share cores. It holds for Gloo and not for NCCL. Chapter 06 gathers a model's
+# parameters in every step, and takes the flat call because of the memory.
+#
+# A flat call wants shards of equal length. Shards of a real model rarely are, so each one is
+# *padded* to the longest:
+
+# %% [markdown]
+# ### Exercise {{gather_uneven}} · All-gather uneven shards in one flat call
+#
+# In [labs/collectives_called.py](../labs/collectives_called.py), write `gather_uneven(shard,
+# lengths, group=None)`. `lengths` is a list, the same on all ranks: the shard of the group's rank k
+# has `lengths[k]` numbers, and there may be none. `shard` has one dimension, and one dtype on all
+# ranks. Return a new tensor with all shards, one after another, without any padding. `shard` and
+# `lengths` stay as they are.
+#
+# Make one call, an all-gather of shards that are padded to the longest length. The lab's
+# `all_gather_flat(result, x, group=group)` is the flat one, under the name that exists here. For
+# example, rank 0 has [5, 6, 7], rank 1 has [8], and `lengths` is [3, 1]. Both return [5, 6, 7, 8].
+
+# %%
+check("{{gather_uneven}}")
+
+# %% [markdown]
+# The second way is for many small calls. Begin them all with `async_op=True` (part
+# [02](02_collectives.ipynb)), or let PyTorch put them together, **coalesced**: under
+# `torch.distributed.distributed_c10d._coalescing_manager()`, calls of one kind are only noted, and
+# made together at the end. Its name begins with `_`, so it may change. The public
+# `dist.all_reduce_coalesced` warns that it will go. Here are 64 all-reduces of 4 kB on two ranks.
+# Headers tell the number of messages, as in section 1:
+
+# %% tags=["nbval-ignore-output"]
+small = launch(called.measure_small_sums, world_size=2, device="cpu")
+Table(["64 all-reduces of 4 kB", "messages of rank 0", "fastest round", "median round"],
+      called.rows_of_small_sums(small, 64 * 4000, call_costs.HEADERS))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Which way was faster, in nine rounds in turn.
+of = {name: small[name].rounds for name in called.WAYS}
+one, *others = of
+print(f"compared with {one}:")
+for name in others:
+    print(f"    {name}: {compare_rounds(of[name], of[one])}")
+
+# %% [markdown]
+# Beginning all calls does not change the messages: 4 for each call. Over Gloo, at this version,
+# coalesced calls become one all-reduce of a bucket, with as many messages as the bucket that you
+# pack yourself. The sums are the same in all four ways.
+#
+# `dist.batch_isend_irecv` is the public way to put *messages* together. Over Gloo it begins them
+# one by one, as PyTorch's code shows (`supports_coalescing` is False there). **On GPUs** NCCL
+# [groups](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/groups.html) calls
+# between `ncclGroupStart` and `ncclGroupEnd`, and launches them together.
+
+# %% [markdown]
 # **On GPUs.** NCCL predicts, too. [Its
 # source](https://github.com/NVIDIA/nccl/blob/5067397c2676d5aed50042fc39e5c8ee96eb0027/src/graph/tuning.cc)
 # (version 2.30) has a table of latencies and bandwidths. For each size, it takes the algorithm and
@@ -286,16 +374,29 @@ print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
 # NCCL's algorithms for an all-reduce are rings, trees, and sums inside a switch: NVLS over NVLink,
 # CollNet over InfiniBand. For all-gather and reduce-scatter it also has PAT, says [its
 # documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
-# `NCCL_ALGO`.
+# `NCCL_ALGO`. AMD's library is [RCCL](https://rocm.docs.amd.com/projects/rccl/en/latest/what-is-rccl.html),
+# with rings and trees; PyTorch's backend on ROCm is [still
+# called](https://docs.pytorch.org/docs/stable/notes/hip.html) `nccl`.
 #
 # Two more differences on GPUs:
 #
 # * A call returns when its kernel is queued on a **stream**. Synchronize before you read a clock.
 # * NCCL's kernels run on parts of the GPU that could compute meanwhile. `NCCL_MAX_CTAS` limits how
-#   many. More of them may be faster, says its documentation. (Since NCCL 2.28, some collectives can
-#   do without such kernels, but not the all-reduce.)
+#   many. More of them may be faster, says its documentation.
+
+# %% [markdown]
+# NCCL has two newer mechanisms, which were not measured here either.
 #
-# None of this was measured here.
+# **Symmetric memory** (since [2.27](https://github.com/NVIDIA/nccl/releases/tag/v2.27.3-1)): all
+# ranks register a buffer at the same offset. The release notes expect its kernels to gain most for
+# small and medium messages. They always add in float32, except for FP8 inside a switch, where it is
+# 16 bits.
+#
+# **Copy engines** (since 2.28) move the data of an all-gather without any kernel, if
+# `NCCL_CTA_POLICY=2` [asks for it](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/flags.html).
+# They cannot add, so an all-reduce still needs a kernel. In PyTorch 2.13,
+# `FSDPModule.set_symm_mem_for_comm()` puts FSDP2's all-gathers into symmetric memory (chapter 06):
+# copy engines may be used within a machine, kernels between machines, says its docstring.
 
 # %% [markdown]
 # ## Put to the test
@@ -329,13 +430,14 @@ put_to_the_test(f"""
 # * On one machine, $\alpha$ is the time in which programs send, wake and receive. A model that only
 #   counts messages in turn leaves out that messages of the same moment may share cores, and that
 #   threads wake each other.
-# * Bytes of headers tell how many messages a library sends: Gloo's ring sends twice as many as
-#   yours.
-# * Pack small tensors into **buckets**: fewer calls.
+# * Headers tell how many messages a library sends: Gloo's ring sends twice as many as yours.
+# * Pack small tensors into **buckets**, or let PyTorch coalesce the calls. A flat all-gather needs
+#   half the memory of a joined list.
 # * **Algorithm bandwidth** is the tensor's size divided by the time. **Bus bandwidth** is what each
 #   rank has to send, divided by the time: compare that with your links.
 #
-# **Your exercise**: [labs/collectives.py](../labs/collectives.py) has 2.13.
+# **Your exercises**: [labs/collectives.py](../labs/collectives.py) has {{all_reduce_buckets}}, and
+# [labs/collectives_called.py](../labs/collectives_called.py) has {{gather_uneven}}.
 #
 # **Next**: {{next}}.
 

@@ -299,6 +299,16 @@ Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],
 # None of this was measured here.
 
 # %% [markdown]
+# **The first day on a cluster** often goes wrong because a library takes the wrong network. Two
+# variables choose the interface, as the table of section 1 shows for this launch:
+# `GLOO_SOCKET_IFNAME` for Gloo, and `NCCL_SOCKET_IFNAME` for NCCL. `NCCL_IB_HCA` names the RDMA
+# cards. If NCCL finds none, it sends over TCP, without an error and more slowly. With
+# `NCCL_DEBUG=INFO` its log tells: `NET/IB : Using …` is RDMA, and `NET/Socket : Using …` is TCP
+# ([NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html);
+# [its source](https://github.com/NVIDIA/nccl/tree/5067397c2676d5aed50042fc39e5c8ee96eb0027/src/transport)
+# prints these lines). No NCCL ran here.
+
+# %% [markdown]
 # ## 4 · Pull the cable
 #
 # Real networks fail. `machines.unplug(1, at_block="step", nth=3)` pulls the cable of machine 1 when

@@ -67,6 +67,12 @@ show_orders(tell_epoch=True)
 # somebody calls **`set_epoch`**.
 
 # %% [markdown]
+# Language models are seldom pre-trained with this sampler. They read windows of equal length from
+# one long file of tokens, by the global number of a sample, and an epoch hardly exists (10g). In
+# part 04h, section 4, you read samples by such a number. Megatron Core keeps [a document, a sample
+# and a shuffle index](https://docs.nvidia.com/megatron-core/developer-guide/latest/api-guide/datasets.html).
+
+# %% [markdown]
 # ### Exercise {{samples_of_rank}} · Write a distributed sampler
 #
 # Write `samples_of_rank(length, epoch, rank, n, seed=0)` in

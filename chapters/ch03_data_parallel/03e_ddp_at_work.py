@@ -4,8 +4,8 @@
 # **What does `DistributedDataParallel` do for you, and what does it leave to you?** In
 # [03c](03c_inside_ddp.ipynb) and [03d](03d_not_each_time.ipynb) you wrote buckets, hooks and
 # `no_sync` yourself. Here you work with the real class. First you compare it with yours. Then you
-# look at what it sends and what it keeps in memory. At the end, replicas drift apart: DDP does not
-# notice it.
+# look at what it sends and what it keeps in memory. Replicas drift apart, and DDP does not notice
+# it. At the end you compile it.
 
 # %% [markdown]
 # ![Lines over training steps: the distance between two replicas grows without synchronisation,
@@ -14,8 +14,8 @@
 # *Measured in section 5: how far two replicas drift apart that should be equal. No error is
 # raised.*
 #
-# **After this part you can** read DDP's options, count what it sends and keeps, and find replicas
-# that drift apart.
+# **After this part you can** read DDP's options, count what it sends and keeps, find replicas that
+# drift apart, and say what `torch.compile` does to its buckets.
 #
 # {{takes}}
 
@@ -29,8 +29,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    RankError, Table, close, lab, launch, measure, plot_against, plot_stacks, predict, progress,
-    put_to_the_test,
+    RankError, Table, check, close, hint, lab, launch, measure, plot_against, plot_stacks, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -39,7 +39,7 @@ drift_steps = 500
 
 # %%
 data_parallel, language_model = lab("data_parallel"), lab("language_model")
-options = lab("ddp_options")
+options, compiled = lab("ddp_options"), lab("compiled_ddp")
 text, digits = language_model.standard_library(), lab("gradient_accumulation").digits()
 
 # %% [markdown]
@@ -324,6 +324,111 @@ plot_against(marks, lines, "training steps", "distance between two replicas", lo
 # rank that is wrong.
 
 # %% [markdown]
+# ## 6 · DDP and torch.compile
+#
+# `torch.compile` turns a forward into a **graph**, makes the graph of its backward as well, and
+# runs each of them as one piece. DDP needs the opposite: its all-reduces start while the backward
+# is running, because a bucket leaves as soon as its gradients are ready. One backward graph for the
+# whole model returns all gradients at its end.
+#
+# The compiler therefore cuts the model, from the last layer on, into pieces of `bucket_cap_mb`,
+# unless `torch._dynamo.config.optimize_ddp` is off. Its first piece is full with 1 MiB, as DDP's
+# first bucket is where no cap is set (section 2). The model has eight layers of 1 MiB. How many
+# graphs does it become with `bucket_cap_mb=2`?
+
+# %%
+pieces = predict("Eight layers of 1 MiB, bucket_cap_mb=2: the model is cut into", unit="graphs")
+
+# %% tags=["nbval-ignore-output"]
+traced = {(cut, cap): launch(compiled.run_compiled, cut, cap, world_size=2).values[0]
+          for cut, cap in ((True, 2), (True, 1), (True, None), (False, 1), (None, 1))}
+for (cut, cap), (events, *_) in list(traced.items())[:-1]:
+    print(f"optimize_ddp={cut!s:5}, cap {cap!s:4}: {compiled.describe_events(events)}")
+print("number: the backward of a graph starts; [number]: the all-reduce of so many MiB starts")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+pieces.compare(1 + 3 + 1, compiled.count_graphs(traced[True, 2][0]))
+
+# %% tags=["nbval-ignore-output"]
+_, eager, _ = traced[None, 1]
+Table(["optimize_ddp", "bucket_cap_mb", "graphs", "sent before the last one", "gradients equal",
+       "first step"],
+      [[cut, "not set" if cap is None else cap, compiled.count_graphs(events),
+        f"{compiled.hidden_share(events):.0%}", close(gradients, eager), f"{seconds:.1f} s"]
+       for (cut, cap), (events, gradients, seconds) in traced.items() if cut is not None],
+      note="share of the bytes whose all-reduces start before the backward of the last graph does")
+
+# %% [markdown]
+# With a cap of 1, and where no cap is set, graphs end where buckets do. With 2 they do not, because
+# DDP's own first bucket then has 2 MiB and the compiler's first piece has 1: **each bucket is
+# complete one graph later**. Without cuts, all buckets start when the only backward has ended, so
+# that nothing is left to hide them. The gradients are the same in each case.
+
+# %% [markdown]
+# (The graphs ran without generated code here, through a backend that only notes what runs, so that
+# no C++ compiler is needed. By default Inductor generates code; part
+# [06h](06h_sharding_engines.ipynb) times it.)
+#
+# **On GPUs** the cuts are the same, because they are made by the tracer before any backend sees a
+# graph ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/backends/distributed.py)).
+# `optimize_ddp="python_reducer"` is another way, without cuts; it was not tried here.
+# The names of parameters change: `torch.compile(model)` puts `_orig_mod.` before each.
+# `model.compile()` changes the model in place, and leaves its names.
+
+# %% [markdown]
+# ### Exercise {{compiled_step}} · Debug a compiled DDP step
+#
+# A colleague has compiled a training step. The loss falls on every rank. Read the function, then
+# its symptoms.
+
+# %%
+def compiled_step(model, compile_it, loss_fn):
+    ddp = DistributedDataParallel(model)
+    ### BEGIN SOLUTION
+    forward = compile_it(ddp)
+    ### IT WAS
+    # forward = compile_it(model)
+    ### END SOLUTION
+
+    def step(inputs, targets):
+        ddp.zero_grad()
+        ### BEGIN SOLUTION
+        loss = loss_fn(forward(inputs), targets)
+        ### IT WAS
+        # loss = loss_fn(forward(inputs), targets) / dist.get_world_size()
+        ### END SOLUTION
+        loss.backward()
+        return loss.detach()
+
+    return step
+
+# %%
+found_here = launch(compiled.symptoms, compiled_step, world_size=2).values
+print("the gradient begins on ranks 0 and 1 with", *(f"{number:.4f}" for number in found_here))
+print(f"in one process with all samples, with {compiled.right_gradient(2):.4f}")
+
+# %% [markdown]
+# If the two ranks differ, their replicas drift apart, as in section 5. If they are equal and yet
+# not as in one process, a factor is wrong. Repair `compiled_step`, which has two mistakes. It gets
+#
+# * `model`, the same on every rank,
+# * `compile_it(module)`, which is `torch.compile` with a backend,
+# * `loss_fn(outputs, targets)`, a mean over this rank's samples.
+
+# %% [markdown]
+# It returns `step(inputs, targets)`, which takes this rank's samples, clears old gradients, runs a
+# compiled forward, and leaves in `.grad` the mean gradient over the samples of all ranks, for which
+# each gradient is exchanged once. It returns this rank's loss, as `loss_fn` gives it, without a
+# graph.
+#
+# For example, with one weight $w = 1$ and the loss $w \cdot x$, rank 0 has $x = 2$ and rank 1 has
+# $x = 4$. Both get the gradient 3; rank 0's step returns 2, and rank 1's returns 4.
+
+# %%
+check("{{compiled_step}}", compiled_step)
+
+# %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
@@ -393,8 +498,11 @@ put_to_the_test(surprises + f"""
 # * It sends buffers in each forward, and keeps buckets beside the gradients. With
 #   `gradient_as_bucket_view=True` they are the same memory. A hook has to divide by itself.
 # * DDP never compares weights. Replicas drift apart without an error.
+# * `torch.compile` cuts a model by `bucket_cap_mb`, so that all-reduces still start during the
+#   backward. Where a cap is set, its cuts need not be DDP's. Compile the DDP module, and call what
+#   `torch.compile` returns.
 #
-# **This part has no exercise.**
+# **Your exercise**, {{compiled_step}}, stands in a cell above.
 #
 # **Next**: {{next}}.
 

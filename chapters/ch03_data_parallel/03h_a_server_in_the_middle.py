@@ -349,7 +349,8 @@ plot_against(tried, lines, "learning rate", "loss after 200 updates", logarithmi
 # [ParameterServerStrategy](https://www.tensorflow.org/api_docs/python/tf/distribute/ParameterServerStrategy),
 # asynchronous by default. Reinforcement learning of language models generates text while it trains.
 # [AReaL](https://inclusionai.github.io/AReaL/algorithms/async.html) lets the texts be a few
-# versions of the weights old, and limits how many.
+# versions of the weights old, and limits how many. How new weights get from the trainer's shards to
+# the sampler's is the subject of a box in part 06i, section 5.
 
 # %% [markdown]
 # ## Put to the test

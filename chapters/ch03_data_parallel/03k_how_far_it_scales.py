@@ -15,7 +15,7 @@
 # slowest. Computing is emulated.*
 #
 # **After this part you can** predict which resource limits a step, tell weak from strong scaling,
-# compute an efficiency, and say how many ranks are too many.
+# compute an efficiency, say how many ranks are too many, and find a slow rank in traces.
 #
 # {{takes}}
 
@@ -197,8 +197,8 @@ check("{{efficiency}}", efficiency)
 # (`device="cpu"` is there for the emulation. Where a system has no such machines, the network is
 # fast, and little is lost.)
 #
-# The model has 4 layers, and its gradients have 1.05 MB. DDP has a bucket for each layer. With the
-# same formulas as in section 1, one step takes:
+# The model has 4 layers, and its gradients about a megabyte. DDP has a bucket for each layer. With
+# the same formulas as in section 1, one step takes:
 
 # %%
 flops, link = 1e9, card_megabytes_per_second * 1e6
@@ -311,6 +311,99 @@ Table(["ranks", "computing", "all-reduce", "times as fast"],
 # A measured efficiency may be above 1. Mostly it is noise, which is why the picture has bars. It
 # can be real if the work of a rank has changed: a smaller share fits into a cache, or larger
 # products are more efficient. Before you believe it, find the reason.
+
+# %% [markdown]
+# ## 4 · Read a trace
+#
+# An efficiency says how much is lost, and not where. PyTorch's profiler writes a **trace** for each
+# rank: a JSON file with the start and the duration of everything that ran. Two quantities in it
+# explain most losses:
+#
+# * **Exposed communication** is time in which a rank communicates and does not compute. This part
+#   of the communication adds to the time of a step.
+# * **Skew** is the time between the first and the last rank that come to a collective. A rank that
+#   comes early waits *inside* the call, so that its trace shows a long all-reduce.
+
+# %% [markdown]
+# ### Exercise {{exposed_seconds}} · Exposed communication from a trace
+#
+# In [labs/rank_traces.py](../labs/rank_traces.py), write `exposed_seconds(communication,
+# computing)`. Both are lists of spans, (start, end) in seconds, in any order. Spans of the same
+# list may overlap each other, since several messages can be under way at a time, and each list may
+# be empty. Return for how many seconds at least one span of `communication` is under way and none
+# of `computing`.
+#
+# For example, communication has the spans (0, 4) and (3, 6), and computing has (1, 2) and (5, 9).
+# From 0 to 6 a message is under way. Computing covers 1 to 2 and 5 to 6. The result is 4.
+
+# %%
+check("{{exposed_seconds}}")
+
+# %% [markdown]
+# Now record real traces: four ranks with DDP as in section 2, three steps, on cards of the same
+# speed. Rank 2 computes 1.5 times as long as the others. (Computing is emulated as before.) DDP
+# keeps the ranks in step, so all steps take equally long, and each rank's step is its computing and
+# its exposed communication. By how many milliseconds a step is communication exposed longer on rank
+# 0 than on rank 2?
+
+# %%
+traces = lab("rank_traces")
+alone = traces.predict_computing(samples, flops)  # seconds of a step
+print(f"rank 0 computes for {1e3 * alone:.0f} ms in a step")
+
+# %%
+more_exposed = predict("Exposed on rank 0, minus exposed on rank 2, in a step", unit="ms")
+
+# %% tags=["nbval-ignore-output"]
+machines = Machines.here([1] * 4, bytes_per_second=link)
+recorded = launch(traces.record, samples, flops, 2, world_size=4, machines=machines,
+                  device="cpu").values
+Table(["rank", "computes", "communicates", "exposed"], traces.rows_of_traces(recorded),
+      title="Three steps of four ranks, from their traces: time per step")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory (what rank 2 computes longer), and what the traces say.
+exposed = [1e3 * traces.exposed_seconds(*trace) / traces.STEPS for trace in recorded]
+more_exposed.compare(1e3 * alone * 0.5, exposed[0] - exposed[2], kind="communication")
+
+# %% [markdown]
+# The table would accuse the wrong ranks: ranks 0, 1 and 3 spend much time in communication, and
+# rank 2 little. Their network is as fast as rank 2's. They wait for rank 2, and a trace shows
+# waiting as communication. When did each rank come to each all-reduce?
+#
+# On a cluster, each machine has its own clock. All ranks leave an all-reduce at nearly the same
+# time, though, and that sets the clocks: `align_clocks` shifts each trace until the ends agree in
+# the median. (Here the ranks share one clock, so the shift that is printed is its error.)
+
+# %% tags=["nbval-ignore-output"]
+shifts = [1e3 * (after.communication[0][0] - before.communication[0][0])
+          for before, after in zip(recorded, traces.align_clocks(recorded))]
+print("shifted by", ", ".join(f"{ms:.1f}" for ms in shifts), "ms")
+Table(["all-reduce", "first rank", "last rank", "skew", "ms on ranks 0 to 3"],
+      traces.rows_of_arrivals(recorded))
+
+# %% [markdown]
+# The call is *shortest* on the rank that comes last, because nothing is left to wait for. **To find
+# a slow rank, look for the shortest collective.** The last column also holds the cost of the
+# message itself: about the shortest time in a row.
+#
+# With several process groups (chapter 09) this finds only the next suspect: a rank may come last
+# because it has waited in a collective of *another* group. Then look for the shortest call in that
+# group, and so on.
+
+# %% [markdown]
+# **On GPUs** the same lab reads traces with kernels: `python labs/rank_traces.py rank0.json.gz …`.
+# It goes by their names: a kernel with "nccl" in its name communicates, and any other kernel
+# computes, also one of another library for communication, such as NVSHMEM or DeepEP. Copies
+# (`gpu_memcpy`) count as neither. `nsys profile`, of [Nsight
+# Systems](https://docs.nvidia.com/nsight-systems/UserGuide/index.html), also records calls to the
+# operating system, ranges of `torch.cuda.nvtx.range` and, with `--nic-metrics`, the network cards.
+#
+# [Holistic Trace Analysis](https://github.com/facebookresearch/HolisticTraceAnalysis) reads traces
+# of whole jobs; its tests include [samples of two ranks of
+# 128](https://github.com/facebookresearch/HolisticTraceAnalysis/tree/f4d0062c382f42bd8a74838bcdad1916c7d5d2da/tests/data/trace_filter).
+# In them, we found an NCCL kernel that ends on both ranks in the same microsecond. It took 62.8 ms
+# on rank 0 and 57.9 ms on rank 1, which came 4.9 ms later.
 
 # %% [markdown]
 # ## Put to the test
@@ -428,8 +521,11 @@ put_to_the_test(f"""
 #   step longer. **Weak scaling** hides the all-reduce longer, and the batch grows.
 # * **Efficiency** is the work of one rank in a second, beside a run on the fewest ranks. It needs
 #   error bars.
+# * A **trace** tells exposed communication and skew. In a group, a slow rank has the shortest
+#   collectives, because the others wait for it in theirs.
 #
-# **Your exercise** stands in the cell above.
+# **Your exercises**: {{efficiency}} is in a cell above, and [labs/rank_traces.py](../labs/rank_traces.py) has
+# {{exposed_seconds}}.
 #
 # **Next**: {{next}}.
 

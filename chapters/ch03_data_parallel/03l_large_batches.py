@@ -252,6 +252,55 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 # a communication hook sees both (03e).
 
 # %% [markdown]
+# ## 4 · The rule for Adam
+#
+# Language models are trained with Adam, which divides each gradient by its own typical size. For
+# Adam, Malladi et al. (2022) derive a **square-root rule**: a batch $k$ times as large gets
+# $\sqrt k$ times the rate. (They also change both $\beta$ and $\epsilon$. Here these stay as they
+# are, as in most programs.) Adam gets what SGD had: the same network, data and seeds, and seven
+# rates for each batch. A batch of 256 is 8 times as large as the smallest. By the square-root rule,
+# its rate grows $\sqrt 8$ times. Where does its loss end, compared with the linear rule's?
+
+# %%
+with_root = predict("Adam, batch 256: loss by the linear rule over loss by the square root",
+                    unit="times")
+
+# %%
+adam_losses, adam_best = large_batches.try_adam(digits, [32, 128, 256, 512, 1024], passes)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; as "theory" two rules that are equally good; and medians of five seeds.
+by_root, by_line = (median(adam_losses[rule][256]) for rule in ("square root", "linear"))
+with_root.compare(1, by_line / by_root, kind="other")
+
+# %% tags=["nbval-ignore-output"]
+print(large_batches.compare_seeds(adam_losses, "square root", "linear"))
+Table(["batch", *adam_losses, "rate", "loss"],
+      large_batches.rows_of_adam(adam_losses, adam_best),
+      groups=[("", 1), ("by rule", 3), ("best of seven rates", 2)],
+      title=f"Adam: training loss after {passes} passes, median of five seeds")
+
+# %% [markdown]
+# The printed lines say with which batches the two rules differ by more than their seeds do, on
+# these digits. Compare each rule also with the best of seven rates in its row. Where few steps are
+# left, even the best rate does not bring back the small batch's loss, as with SGD.
+#
+# Malladi et al. derive their rule for rates so small that Adam's path follows a differential
+# equation, and for gradients that are mostly noise: for batches below the noise scale of section 3.
+# Beyond these it is no more than a first guess: tune around it.
+
+# %% [markdown]
+# **In language models**, the batch is not one number. It grows during training, as the noise scale
+# does: Llama 3 405B began with batches of 4 million tokens, and went on to 8 and to 16 million
+# ([section 3.4.1](https://arxiv.org/abs/2407.21783)). DeepSeek-V3 went from 3,072 sequences to
+# 15,360 within its first 469 billion tokens ([section 4.2](https://arxiv.org/abs/2412.19437)).
+#
+# Many rates follow a *warm-up–stable–decay* schedule ([MiniCPM](https://arxiv.org/abs/2404.06395)):
+# the long constant part needs no total number of steps. And large models are too expensive to tune,
+# so the rate is tuned on a narrow one and transferred to a wide one
+# ([μP](https://arxiv.org/abs/2203.03466)). None of this was tried here.
+
+# %% [markdown]
 # ## What to do with eight GPUs
 #
 # | your batch on one GPU is | then |
@@ -261,8 +310,7 @@ plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
 # | far above it | keep the batch, and divide it (strong scaling, 03k) or the model (07, 08) |
 # | unknown, as is the best rate | train side by side, with 8 rates: no all-reduce is needed |
 #
-# For Adam, Malladi et al. (2022) derive another rule: the rate grows with the square root of the
-# batch. We have not tried it here.
+# With Adam, begin with $\sqrt 8$ times the rate, and tune around it (section 4).
 
 # %% [markdown]
 # ## Put to the test
@@ -294,11 +342,12 @@ put_to_the_test(f"""
 #
 # * For a larger batch, the best **learning rate** grows at most in proportion, up to a limit.
 #   **Tune** the small batch first: a rate below the best one lets the rule seem to reach farther.
-# * Where the rule breaks, seeds differ widely, so one run would not tell.
-# * Two things set the limit: the rate becomes too large, and the steps become too few.
+# * Two things set the limit: the rate becomes too large, and the steps too few. There, seeds
+#   differ widely, so one run would not show it.
 # * Far below the **noise scale**, twice the batch needs nearly half the steps. Far above it, more
 #   ranks bring more samples a second, and no shorter training.
-# * The gradients before and after the all-reduce tell the noise scale.
+# * The gradients before and after the all-reduce tell it.
+# * With Adam, begin with the **square root** of the batch's growth, and tune.
 #
 # **This part has no exercise.**
 #

@@ -23,14 +23,15 @@
 
 # %% jupyter={"source_hidden": true}
 import os
+import tempfile
 import time
 
 import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    LaunchError, Table, check, hint, lab, launch, plot_map, predict, progress, put_to_the_test,
-    run_torchrun,
+    LaunchError, Table, begin, check, hint, lab, launch, plot_map, predict, progress,
+    put_to_the_test, run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -218,17 +219,58 @@ for rank, stack in enumerate(stacks):
 
 # %% tags=["nbval-ignore-output"]
 # From outside: rank 0 waits in an all-reduce; rank 1 has time, and asks for rank 0's stack.
+tools = lab("cluster_tools")
+
 def look_from_outside():
     pids = [None] * dist.get_world_size()
     dist.all_gather_object(pids, os.getpid())
     if dist.get_rank() == 1:
         time.sleep(0.3)
-        told = hangs.py_spy(pids[0])
+        told = tools.py_spy(pids[0])
         dist.all_reduce(torch.ones(1))
         return told
     dist.all_reduce(torch.ones(1))
 
 print(launch(look_from_outside, world_size=2, device="cpu").values[1])
+
+# %% [markdown]
+# With many machines, nobody logs in to each one. PyTorch has a small HTTP server that runs in a
+# thread of each rank and answers while the rank hangs. Its questions are `dump_traceback`,
+# `fr_trace_json` (the record of the next section), `wait_counter_values` and `pyspy_dump`. A
+# program turns it on with `torch.distributed.elastic.control_plane.worker_main()`, and
+# `TORCH_WORKER_SERVER_SOCKET` names the file through which it is asked.
+#
+# Below, a rank has left, and the notebook asks all four ranks. Which one is it?
+
+# %% tags=["nbval-ignore-output"]
+left = hangs.draw_ranks(world_size, seed)[hangs.LEFT]
+with tempfile.TemporaryDirectory() as folder:
+    hanging = begin(tools.train_and_serve, hangs.LEFT, left, folder, world_size=world_size,
+                    device="cpu")
+    answers = tools.ask_all(folder, world_size)
+    hanging.stop()
+Table(["rank", "stands in", "its last call"], answers, title="Asked over HTTP while it hangs")
+
+# %% [markdown]
+# `dump_traceback` runs in Python, so it needs the interpreter's lock, the GIL. A rank that hangs
+# *inside a call that keeps the lock* does not answer this question. It still answers
+# `fr_trace_json`, which needs no lock, and py-spy looks from outside. A rank that answers one
+# question and not the other is therefore a finding, too.
+
+# %% [markdown]
+# On a cluster, `torch.distributed.debug.start_debug_server()` does the rest. Every rank starts such
+# a server, and rank 0 also serves a page on port 25999, from which a browser asks all ranks at
+# once. We tried it with PyTorch 2.13, `torchrun` and Gloo. It showed the stacks of all ranks (also
+# py-spy's), their wait counters and their records. Its table that compares the records failed, for
+# a reason that section 5 names. The page needs the packages Jinja2, tabulate, and aiohttp or
+# requests.
+
+# %% [markdown]
+# PyTorch's docstring calls the server experimental and warns that it is not secure. It is not one
+# port that must be closed to others, but one for each rank and the page's: unless `worker_port` is
+# given, a rank's server takes any free port, and it listens on all addresses (`::`). PyTorch's
+# [tutorial](https://docs.pytorch.org/tutorials/intermediate/debug_hangs_with_flight_recorder.html)
+# shows the same server with the recorder of another library, TorchComms.
 
 # %% [markdown]
 # ## 5 · The flight recorder
@@ -293,6 +335,25 @@ for mistake, told in found.items():
     print(f"found {told}; drawn: rank {guilty[mistake]}")
 
 # %% [markdown]
+# PyTorch comes with a program for the same task, `torchfrtrace`. Ranks with NCCL write the files
+# that it reads. Gloo's records lack one thing that it needs, the members of each group, so the lab
+# adds them, writes a file for each rank, and calls `torchfrtrace FOLDER -p trace_`. Here is what it
+# says about the three runs, shortened. Does it name the rank that you have found?
+
+# %% tags=["nbval-ignore-output"]
+records = {mistake: [one["record"] for one in ranks] for mistake, ranks in unchecked.items()}
+reports = launch(tools.analyze, records, world_size=1, device="cpu").values[0]
+for mistake, report in reports.items():
+    print(f"{mistake}; drawn: rank {guilty[mistake]}\n{report}\n")
+
+# %% [markdown]
+# A rank that is missing has left. For the other two mistakes, the program takes *one* rank as its
+# measure and calls every rank a culprit that differs from it. If it happens to take the guilty one,
+# it accuses all the others. So count before you believe it: a rank that differs from one rank may
+# be right, and a rank that differs from most is not. That is why your function asks for the
+# majority.
+
+# %% [markdown]
 # ## 6 · As a program
 #
 # The same three mistakes under `torchrun`, as on a cluster: two machines with two ranks each, and
@@ -329,12 +390,56 @@ print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
 # these older names.)
 
 # %% [markdown]
-# `torchfrtrace /shared -p trace_` comes with PyTorch. It does what you have just written, and more:
-# it also knows messages between two ranks, and calls that began and did not end. (It could not read
-# Gloo's records when we tried it with PyTorch 2.13.) `NCCL_DEBUG=WARN` lets NCCL print its own
-# errors; `INFO` adds the network cards, rings and trees that it has chosen
-# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)). Nothing in this box
-# was measured here.
+# `torchfrtrace /shared -p trace_` reads these files. It also knows messages between two ranks, and
+# calls that began and did not end. A second thread watches the watchdog: if that hangs itself, for
+# example in a call of CUDA, the log says ["Heartbeat monitor timed out! Process will be terminated
+# after dumping debug info"](https://github.com/hiyouga/LlamaFactory/issues/6953), after
+# `TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC`. `NCCL_DEBUG=WARN` lets NCCL print its own errors; `INFO` adds
+# the network cards, rings and trees that it has chosen
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)).
+
+# %% [markdown]
+# From version 2.24 on, NCCL also answers while a job hangs. A thread in each process keeps in touch
+# with the others, and the program `ncclras` asks it, through port 28028 of `localhost` on any
+# machine of the job
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html)). This
+# is the end of a report in the form of [version
+# 2.30](https://github.com/NVIDIA/nccl/blob/master/docs/examples/08_ras/01_fault_detection/README.md),
+# with numbers of ours: four ranks, of which rank 2 lives and makes no more calls.
+#
+# ```
+# Group     Comms      Nodes     Ranks     Ranks     Ranks   Status  Errors
+#     #  in group   per comm  per node  per comm  in group
+#     0         1          1         4         4         4  RUNNING  MISMATCH
+#
+# Errors
+# ======
+#
+#
+# Warnings
+# ========
+#
+# #0-0 (5c1e90b7a43f28d6) MISMATCH
+#   Communicator ranks have different AllReduce operation counts
+#   3 ranks have launched up to operation 7
+#   Rank 2 has launched up to operation 6 -- GPU 2 managed by process 4242 on node 10.0.0.1
+# ```
+
+# %% [markdown]
+# `#0-0` is the communicator 0 of group 0, followed by its hash, which `NCCL_DEBUG=INFO` prints,
+# too. Each operation is counted for itself [since version
+# 2.26](https://github.com/NVIDIA/nccl/issues/1642); older ones print *collective* instead of
+# *AllReduce*.
+#
+# Counts that differ are normal in a job that runs, NCCL's page says, so ask more than once: if they
+# stay as they are, the job hangs. A process that has died is listed as `DEAD`, and its communicator
+# as `INCOMPLETE`.
+
+# %% [markdown]
+# Such a report counts **launches on the host**, which shows a rank that has left. It does not count
+# what has finished, and says nothing of shapes. If all ranks have launched a kernel and hang inside
+# it, the counts are equal: in [one report](https://github.com/NVIDIA/nccl/issues/1730) RAS called a
+# communicator `OK`, and the watchdog's timeout expired. Nothing in this box was measured here.
 
 # %% [markdown]
 # ## What to do, in which order
@@ -342,6 +447,7 @@ print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
 # | the job stands still, and you | ask |
 # |---|---|
 # | can log in | `py-spy dump` on two or three ranks: do all stand in the same call? |
+# | can reach a port | the debug server's page, or `ncclras`: which rank is behind? |
 # | have the records of all ranks | the first call at which they differ |
 # | can start it again | `TORCH_DISTRIBUTED_DEBUG=DETAIL`, and a `monitored_barrier` |
 # | write the program | a short `timeout=`, `faulthandler`, a place for the records |
@@ -369,10 +475,7 @@ put_to_the_test(f"""
 #
 # **To read on.** Grattafiori et al. 2024, [The Llama 3 herd of
 # models](https://arxiv.org/abs/2407.21783), section 3.3.4: the flight recorder at work on 16,000
-# GPUs. PyTorch 2.13 also has `torch.distributed.debug`, a server that shows the stacks and records
-# of all ranks of a running job in a browser:
-# [tutorial](https://docs.pytorch.org/tutorials/intermediate/debug_hangs_with_flight_recorder.html).
-# We have not tried it.
+# GPUs.
 
 # %% [markdown]
 # ## What you have learnt
@@ -382,7 +485,8 @@ put_to_the_test(f"""
 # * `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares every collective before it runs, and makes small ones
 #   slower. Each of its errors names two ranks: the guilty one is in all of them.
 #   `monitored_barrier` names all ranks that have not come.
-# * A stack tells where a rank stands now. The **flight recorder** tells what it has called.
+# * A stack tells where a rank stands now. The **flight recorder** tells what it has called. A rank
+#   that hangs gives both over HTTP, and `torchfrtrace` compares the records.
 # * The guilty rank is the one that differs at the **first** call at which the ranks disagree.
 #
 # **Your exercise** is in [labs/when_it_hangs.py](../labs/when_it_hangs.py).

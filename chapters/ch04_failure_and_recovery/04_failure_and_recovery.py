@@ -451,9 +451,7 @@ Table(["saving", "each holds the training up for", "120 steps", "all savings", "
       title="The last round")
 
 # %% tags=["nbval-ignore-output"]
-plot_timeline(runs["waiting for it"], title="Waiting for each saving")
-
-# %% tags=["nbval-ignore-output"]
+display(plot_timeline(runs["waiting for it"], title="Waiting for each saving"))
 plot_timeline(runs["in the background"], title="Saving in the background")
 
 # %% [markdown]
@@ -464,10 +462,9 @@ plot_timeline(runs["in the background"], title="Saving in the background")
 # memory: one copy of the state, and during a saving a second one, the bytes that `save` makes of
 # it.
 #
-# **On GPUs.** The copy goes from the GPU's memory to the computer's. PyTorch's own
-# `torch.distributed.checkpoint.async_save` does the same, says its
-# [documentation](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html). None of this
-# was measured here.
+# **On GPUs** the copy goes to the computer's memory. PyTorch's
+# [`async_save`](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) does the same, in
+# a thread or in a separate process (part 04b, section 5).
 
 # %% [markdown]
 # ## 5 · How often
@@ -487,8 +484,7 @@ period_guess = predict("Killed every 120 ms, a saving takes 4 ms: the best perio
 # in $F$ seconds, this is a share $\frac{P/2}{F}$. Together:
 #
 # $$\text{cost}(P) = \frac{s}{P} + \frac{P}{2F}$$
-
-# %% [markdown]
+#
 # ### Exercise {{best_period}} · The best checkpoint interval
 #
 # Write `best_period(saving_seconds, failure_seconds)`. It gets $s$ and $F$, and returns the period
@@ -524,7 +520,7 @@ def keep_killing(how_often, numbers):
 workers = launch(keep_killing, how_often, numbers, world_size=5, device="cpu").values
 print("saving after every", numbers, "steps")
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 saving = median(worker["saving"] for worker in workers)
 
 def predict_cost(period):
@@ -537,23 +533,19 @@ lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in w
 with_it = how_often.best_period(saving, failure_seconds)
 print(f"a saving took {1e3 * saving:.1f} ms; best period: {1e3 * with_it:.0f} ms by the formula,",
       f"{1e3 * lowest:.0f} ms by the five points")
-Table(["steps between savings", "period", "steps taken again", "cost, measured", "formula above",
-       "Daly's"],
-      [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
-        *(f"{cost:.0%}" for cost in (worker["cost"], predict_cost(worker["period"]),
-                                     predict_cost_daly(worker["period"])))]
-       for number, worker in zip(numbers, workers)])
-
-# %% tags=["cover", "nbval-ignore-output"]
+display(Table(
+    ["steps between savings", "period", "steps taken again", "cost, measured", "formula above",
+     "Daly's"],
+    [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
+      *(f"{cost:.0%}" for cost in (worker["cost"], predict_cost(worker["period"]),
+                                   predict_cost_daly(worker["period"])))]
+     for number, worker in zip(numbers, workers)]))
 plot_against(
     [round(1e3 * worker["period"], 1) for worker in workers],
     {"cost": [100 * worker["cost"] for worker in workers]},
-    "from saving to saving (ms)",
-    "cost (% of the time)",
+    "from saving to saving (ms)", "cost (% of the time)", logarithmic=True,
     predicted={"cost": lambda period: 100 * predict_cost_daly(period / 1e3)},
-    logarithmic=True,
-    title="How often to save, if a failure comes every 120 ms",
-)
+    title="How often to save, if a failure comes every 120 ms")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formula, and where the five points' curve is lowest.
@@ -594,8 +586,7 @@ Table(["a saving takes", "best period", "cost"],
 # of writing, too, and the period cannot be shorter than it. With ten minutes of writing, this is
 # about 8 % (computed, with a period of ten minutes). On top comes the time until a failure is
 # noticed, and until everything has been started again.
-
-# %% [markdown]
+#
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}

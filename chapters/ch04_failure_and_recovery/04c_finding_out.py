@@ -30,6 +30,7 @@ from statistics import median
 
 import torch
 import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
 
 from pedagogy_lib import (
     Machines, RankError, Table, check, hint, lab, launch, measure, plot_curves, plot_timeline,
@@ -125,21 +126,14 @@ for what in ("killed", "stopped"):
     errors = {rank: value["error"] for rank, value in enumerate(found[what]) if value}
     for rank, error in errors.items():
         print(f"{what} | rank {rank}: {error.split('] ', 1)[-1].split('. ')[0]}")
+print("default timeout of Gloo's groups:", default_pg_timeout)
 
 # %% [markdown]
 # Nobody names rank 2. Each rank tells of its own neighbour only: that it has closed its connection,
 # perhaps because it gave up itself, or that nothing came from it. The guilty one is the rank that
 # says **nothing**.
 #
-# How long is the timeout, if nobody sets it?
-
-# %%
-from torch.distributed.constants import default_pg_timeout
-
-print("default timeout of Gloo's groups:", default_pg_timeout)
-
-# %% [markdown]
-# With NCCL it is 10 minutes, says PyTorch's
+# The last line is the timeout if nobody sets it. With NCCL it is 10 minutes, says PyTorch's
 # [documentation](https://docs.pytorch.org/docs/stable/distributed.html). So a hang on 1,000 GPUs
 # costs 167 GPU hours before anybody knows. But a timeout of seconds is no way out: it has to be
 # longer than the longest pause that is normal, such as a checkpoint, or a slow first step.
@@ -220,6 +214,16 @@ Table([f"rank {guilty}", *(f"rank {rank} knows after" for rank in range(world_si
 # of this was measured here.
 
 # %% [markdown]
+# > **On GPUs, ask the hardware first**, before you search in Python. GPUs caused most interruptions
+# > of Llama 3's training run (10c). `nvidia-smi -q` shows the [ECC
+# > errors](https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html) of the memory and its
+# > remapped rows. The driver writes a line with *Xid* and a number to the kernel's log (`dmesg`);
+# > NVIDIA's [catalogue](https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html) says
+# > what each number means and what to do. [`dcgmi diag -r
+# > 3`](https://docs.nvidia.com/datacenter/dcgm/latest/reference/command-line-reference/dcgmi/dcgmi-diag.html)
+# > tests a machine for about 15 minutes while nothing else runs there. None of this was tried here.
+
+# %% [markdown]
 # ## 3 · One that is slow
 #
 # A rank with a hot GPU or a busy processor still computes rightly, but for longer. All others wait
@@ -229,7 +233,7 @@ Table([f"rank {guilty}", *(f"rank {rank} knows after" for rank in range(world_si
 # %%
 slow_guess = predict("Ranks compute for 20 ms, one for 60 ms: a step of rank 0 takes", unit="ms")
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def train_slowly(finding, data, fault):
     training = finding.Training(data, fault, compute_seconds=finding.COMPUTE_SECONDS)
     for _ in range(12):
@@ -244,7 +248,6 @@ def train_slowly(finding, data, fault):
 run = launch(train_slowly, finding, digits, finding.Fault("slow", guilty, 0),
              world_size=world_size, device="cpu")
 
-# %% tags=["nbval-ignore-output"]
 def usual(label, rank):
     return 1e3 * median(end - start for start, end in run[label].spans[rank][2:])
 
@@ -307,10 +310,10 @@ def curve(values):
     losses = torch.tensor([losses for losses, _ in values]).mean(0)
     return range(1, len(losses) + 1), losses.tolist()
 
-plot_curves({"bit 21 changes in step 13": {"undisturbed": curve(quiet), "one bit": curve(wrong)}},
-            "step", "mean loss of all ranks", title="The loss after one bit has changed")
+display(plot_curves(
+    {"bit 21 changes in step 13": {"undisturbed": curve(quiet), "one bit": curve(wrong)}},
+    "step", "mean loss of all ranks", title="The loss after one bit has changed"))
 
-# %% tags=["nbval-ignore-output"]
 flips = {"lowest bit of the fraction": {"bit": 0}, "bit 21": {}, "highest bit of the exponent":
          {"bit": 30}, "the same, for a black pixel": {"bit": 30, "pixel": 0}}
 before = torch.tensor(curve(quiet)[1])
@@ -383,10 +386,8 @@ def norms(finding, data, fault):
 
 of_ranks = launch(norms, finding, digits, finding.Fault("wrong gradients", guilty, 12),
                   world_size=world_size, device="cpu").values
-Table(["rank", "norm of its gradients after 20 steps"],
-      [[str(rank), f"{norm:.3f}"] for rank, norm in enumerate(of_ranks)])
-
-# %% tags=["nbval-ignore-output"]
+display(Table(["rank", "norm of its gradients after 20 steps"],
+              [[str(rank), f"{norm:.3f}"] for rank, norm in enumerate(of_ranks)]))
 plot_curves({"from step 13 on, a rank gives wrong gradients":
              {"undisturbed": curve(quiet), "wrong gradients": curve(garbage)}},
             "step", "mean loss of all ranks", title="With wrong gradients, the model still learns")
@@ -440,8 +441,6 @@ at_once = {what: find_fault(what) for what in ("wrong gradients", "wrong weights
 for what, value in at_once.items():
     told = value and f"rank {value['ranks'][0]} {value['what']}, in step {12 + value['steps']}"
     print(f"{what}: {told or 'nothing found'}")
-
-# %% tags=["nbval-ignore-output"]
 slow = find_fault("slow")
 print(f"slow: rank {slow['ranks'][0]} {slow['what']}, found after {slow['steps']} steps")
 
@@ -495,8 +494,7 @@ def try_torchrun(what, strike):
 
 # %% tags=["nbval-ignore-output"]
 try_torchrun("killed", "os.kill(os.getpid(), signal.SIGKILL)")
-
-# %% tags=["nbval-ignore-output"]
+print()
 try_torchrun("waits", "time.sleep(60)")
 
 # %% [markdown]

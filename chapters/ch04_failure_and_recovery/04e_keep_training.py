@@ -387,6 +387,28 @@ else:
 # when we tried it; so the lab calls `manager.allreduce` itself.
 
 # %% [markdown]
+# ## 7 · The same pieces in nvidia-resiliency-ext
+#
+# [nvidia-resiliency-ext](https://nvidia.github.io/nvidia-resiliency-ext/) (NVRx) packs most pieces
+# of this chapter for GPUs. Its own description calls the package experimental. *Maturity* is what
+# [Megatron Bridge](https://docs.nvidia.com/nemo/megatron-bridge/0.4.0/training/resiliency.html) says
+# of the feature. None of it was run here.
+#
+# | part | feature of NVRx | maturity |
+# |---|---|---|
+# | 04c, sections 2 and 7 | [hang detection by heartbeats](https://nvidia.github.io/nvidia-resiliency-ext/fault_tolerance/index.html) | production, under Slurm |
+# | 04d | [restart in the job](https://nvidia.github.io/nvidia-resiliency-ext/fault_tolerance/index.html) | production, under Slurm |
+# | 04d | [warm spares](https://github.com/NVIDIA/nvidia-resiliency-ext/releases/tag/v0.3.0) | not listed |
+# | 04e | [restart in the process](https://nvidia.github.io/nvidia-resiliency-ext/inprocess/index.html), on the healthy ranks | experimental |
+# | 04c, section 3 | [reports of stragglers](https://nvidia.github.io/nvidia-resiliency-ext/straggler_det/index.html) | production |
+# | 04 and 04b | [saving in the background](https://nvidia.github.io/nvidia-resiliency-ext/checkpointing/async/index.html) | production |
+# | 04f | [local checkpoints with replicas](https://nvidia.github.io/nvidia-resiliency-ext/checkpointing/local/index.html) | production |
+# | 04c, box | [checks of GPU (NVML) and network card](https://github.com/NVIDIA/nvidia-resiliency-ext/releases/tag/v0.3.0) | not listed |
+#
+# Megatron Bridge itself saves when a job is told to stop (04h), and can run a suspicious step again
+# (04i, experimental).
+
+# %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}

@@ -316,7 +316,10 @@ rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 # the average of the weights themselves is known as local SGD (03j), or federated averaging.
 #
 # **On GPUs** the same holds for bytes. Workers in different places, over the Internet, are what
-# DiLoCo is made for. `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
+# DiLoCo is made for. `torchft.local_sgd.DiLoCo` is an implementation for PyTorch. A round still
+# sends the whole model at once: *Streaming* DiLoCo sends fragments in turn, while training goes on,
+# in 4-bit numbers, so the peak rate is lower ([Douillard et al.
+# 2025](https://arxiv.org/abs/2501.18512)).
 
 # %% [markdown]
 # ## Put to the test

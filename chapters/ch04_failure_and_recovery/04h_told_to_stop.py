@@ -3,9 +3,10 @@
 #
 # **A signal says that the job will be killed in two minutes. What has to happen until then, and
 # where does the next run go on?** Time limits end jobs, jobs of higher priority take their
-# machines, and a cloud takes back what it has sold cheaply. All of them send a notice first, most
-# often SIGTERM. In this part the ranks agree on a last step, save it before the kill, and later
-# resume in the middle of an epoch, sample for sample, although worker processes had read ahead.
+# machines, and a cloud takes back what it has sold cheaply. All of them can give a notice first,
+# most often SIGTERM. In this part the ranks agree on a last step, save it before the kill, and
+# later resume in the middle of an epoch, sample for sample, although worker processes had read
+# ahead.
 
 # %% [markdown]
 # ![Three rows of coloured time: steps that count, steps lost, saving, starting, and waiting in the
@@ -100,17 +101,15 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 
 # %% [markdown]
 # torchrun 2.13 passes on the signals that it handles: SIGTERM, SIGINT, SIGHUP and SIGQUIT, unless
-# `--signals-to-handle` names others. It then waits for the ranks for `--shutdown-timeout` seconds,
-# which is 1 here and 30 unless it is set, and sends SIGKILL to those that are left.
-
-# %% [markdown]
+# `--signals-to-handle` names others. It then waits `--shutdown-timeout` seconds for the ranks (1
+# here, 30 unless set) and sends SIGKILL to those that are left.
+#
 # SIGUSR1 ends a process that does not handle it. The agent therefore dies, while its ranks hear
-# nothing. On a bare machine, as here, they go on without it. On a cluster they are killed with
-# nothing saved: when a step's tasks have ended, SLURM's step manager [kills what is
-# left](https://github.com/SchedMD/slurm/blob/master/src/slurmd/slurmstepd/mgr.c), and in a container
-# whose first process is the agent [the kernel
-# does](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html). (This is documented, and was not
-# tried.) That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
+# nothing and go on. On a cluster they are killed with nothing saved, by SLURM's [step
+# manager](https://github.com/SchedMD/slurm/blob/master/src/slurmd/slurmstepd/mgr.c) or, where the
+# agent is a container's first process, by [the
+# kernel](https://man7.org/linux/man-pages/man7/pid_namespaces.7.html). (This is documented, and was
+# not tried.) That is why [restart.sbatch](../labs/clusters/restart.sbatch) of part
 # [04d](04d_restart.ipynb) catches SIGUSR1 in the script and sends SIGTERM to the agents.
 
 # %% [markdown]
@@ -119,7 +118,7 @@ heard_guess.compare(0, sum(map(bool, runs["SIGUSR1"].heard)))
 # The signal does not reach all ranks at the same time, and if one machine is taken away, it reaches
 # only the ranks on that machine. Saving is a collective: `save` of part
 # [04](04_failure_and_recovery.ipynb) waits until all ranks have written their files. What happens
-# if a rank saves as soon as the signal arrives? Below, rank 1 gets it in step 7.
+# if a rank saves as soon as the signal arrives? Below, rank 1 does so after 7 steps.
 
 # %% tags=["nbval-ignore-output"]
 def save_at_once(stopping, place, data, told_at):
@@ -179,7 +178,7 @@ print("saved after step", stopping.steps_saved(folder / "told"))
 # gradients, as in the lab's model, on two ranks: alone, with an all-reduce of one number after
 # them, and with one element more.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def time_questions(stopping, numbers):
     flat, one = torch.zeros(numbers, dtype=torch.float64), torch.zeros(1)
     ways = {"alone": lambda: dist.all_reduce(flat),
@@ -192,8 +191,6 @@ def time_questions(stopping, numbers):
                     ask()
 
 asked = launch(time_questions, stopping, 650, world_size=2, device="cpu")
-
-# %% tags=["nbval-ignore-output"]
 times = {name: [seconds / 24 for seconds in asked[name].rounds[1:]] for name in asked.labels}
 Table(["the gradients", "a step's all-reduces take", "compared with the gradients alone"],
       [[name, f"{1e6 * median(of):.0f} µs", str(compare_rounds(of, times["alone"]).judge(
@@ -201,13 +198,10 @@ Table(["the gradients", "a step's all-reduces take", "compared with the gradient
 
 # %% [markdown]
 # A second all-reduce has its own latency, however small it is (chapter [02](02_collectives.ipynb)).
-# One more element adds no message, but four small operations: the lab makes a tensor for it, joins
-# both, copies the sum back and reads the last element. For a large model, two of these copy all
-# gradients, so keep a place for it in the buffer. There are cheaper ways still: ask only in every
-# 10th step, which delays the answer by up to 10 steps, or write "stop after step 120" into a store
-# that all ranks read, with a step so far ahead that no rank has begun it.
-
-# %% [markdown]
+# One more element adds no message, but the lab copies all gradients twice for it; in a large model,
+# keep a place for it in the buffer. It is cheaper still to ask only in every 10th step, which
+# delays the answer by up to 10 steps.
+#
 # With DDP, which makes the gradients' all-reduces itself, the all-reduce of one number is the
 # simple way. During an evaluation, a compilation or a save no step asks: count the longest of them
 # in the grace, or ask there, too.
@@ -269,8 +263,13 @@ Table(["grace", "saving takes", "the ranks", "steps lost"],
 #
 # The next life needs to know which samples have been used. PyTorch's `DataLoader` has **worker
 # processes** that read ahead, so that the training need not wait for a disk. With `num_workers=2`
-# and `prefetch_factor=2`, four batches are under way at any time. The sampler below counts the
-# samples that it has been asked for.
+# and `prefetch_factor=2`, four batches are under way at any time.
+#
+# A training loop has used three batches of four samples. How many batches have been drawn from the
+# sampler? The one in the second cell counts the samples that it has been asked for.
+
+# %%
+drawn_guess = predict("Three batches used, 2 workers, prefetch_factor 2: drawn", unit="batches")
 
 # %%
 class CountingSampler(Sampler):
@@ -284,14 +283,6 @@ class CountingSampler(Sampler):
             self.position += 1
             yield self.order[self.position - 1]
 
-# %% [markdown]
-# A training loop has used three batches of four samples. How many batches have been drawn from the
-# sampler?
-
-# %%
-drawn_guess = predict("Three batches used, 2 workers, prefetch_factor 2: drawn", unit="batches")
-
-# %%
 def draw(dataset, used):
     sampler = CountingSampler(range(len(dataset)))
     loader = DataLoader(dataset, batch_size=4, sampler=sampler, num_workers=2, prefetch_factor=2)
@@ -312,17 +303,16 @@ drawn_guess.compare(3 + 2 * 2, drawn)
 #
 # `train_until_told` trains on the samples of `order` from any `position` on. It calls
 # `train(batch)` for each batch, a tensor with a row per sample: 4 rows, or fewer in the last batch.
-# After each batch it asks `told()`, once, and stops when that is true or all samples have been
-# used. It returns the position at which the next life goes on: how many samples of `order` have
-# been trained on.
+# After each batch it calls `told()`, once, and stops if that is true or all samples have been used.
+# It returns the position at which the next life goes on: how many samples of `order` have been
+# trained on.
 
 # %% [markdown]
 # For example, with 10 samples, position 0 and a notice after the second batch, it trains on samples
-# 0 to 7 of `order` and returns 8. Called again with position 8, it trains on the last two and
-# returns 10.
+# 0 to 7 of `order` and returns 8. From position 8 on, it trains on the last two and returns 10.
 #
-# Two workers read ahead, two batches each, and they are to stay. The second cell shows the symptom:
-# two lives have trained, and some samples never come. Find the bug.
+# Two workers are to read ahead, as now. The second cell shows samples that are never trained on in
+# two lives. Find the bug.
 
 # %%
 def train_until_told(dataset, order, position, train, told):
@@ -396,8 +386,8 @@ check("{{samples_from}}")
 # %% [markdown]
 # The lab's `ResumableLoader` gives your samples to a `DataLoader` with two workers, and counts the
 # batches that it hands out. Its `state_dict()` is `{"position": …}`, and that is all. Is a run that
-# resumes in mid-epoch the same run? Here 17 steps are taken and saved, and then up to 40. An epoch
-# has 128.
+# resumes in mid-epoch the same run? One run takes 40 steps of an epoch's 128. Another takes 17, and
+# its state is loaded for the other 23, on two ranks, on one and on three.
 
 # %%
 def go_on(stopping, data, until, state=None, careless=False):
@@ -472,19 +462,18 @@ for reads, run in zip(kinds, started):
 #
 # **Goodput** is the share of a job's time that went into steps that count: steps that no later life
 # had to take again. It is [the number to
-# watch](https://docs.cloud.google.com/tpu/docs/goodput) for a job that is preempted, as it contains
-# all that a preemption costs: waiting in the queue, starting, loading, saving, and lost steps.
-
-# %% [markdown]
-# The next cell runs the same job three times, in lives of 45 steps each. It is killed without a
-# notice and saves every 25 steps; or it gets a notice; or it is killed without one and saves every
-# 60 steps, which is more than a life has. This one is given up after 4 lives. Every step sleeps
-# for 10 ms, and a pause of 0.3 s emulates the queue.
+# watch](https://docs.cloud.google.com/tpu/docs/goodput) for a preempted job, as it contains all that a
+# preemption costs: waiting in the queue, starting, loading, saving, and lost steps.
+#
+# The next cell runs a job in lives of 45 steps, in three settings: it is killed without a notice
+# and saves every 25 steps; it gets a notice and saves as often; it gets none and saves every 60
+# steps, more than a life has. The last job is given up after 3 lives. Steps sleep for 10 ms, and
+# pauses of 0.3 s emulate the queue.
 
 # %% tags=["nbval-ignore-output"]
 def run_job(place, life, grace, every):
-    """Start a job again and again until it is done; four times, if no life is long enough."""
-    for _ in range(4 if every > life else 20):
+    """Start a job again and again until it is done; three times, if no life is long enough."""
+    for _ in range(3 if every > life else 20):
         live(place, life, grace, steps, every, digits, None, 0, 0.01)
         if stopping.steps_saved(place) == steps:
             break
@@ -552,14 +541,12 @@ shutil.rmtree(folder, ignore_errors=True)
 del os.environ["TMPDIR"]
 
 # %% [markdown]
-# Both jobs end with the weights of an undisturbed job: 0.0. The machines decide how often a job is
-# interrupted, and the program decides that it does not matter for the result.
+# Both jobs end with the weights of an undisturbed job: 0.0.
 #
 # **On GPUs** and large clusters the same parts have other sizes, and none was measured here. Google
 # publishes [a library](https://pypi.org/project/ml-goodput-measurement/) that counts goodput from
 # such a log, and names the rest *badput*.
-
-# %% [markdown]
+#
 # **To read on.** PyTorch's [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html); SLURM
 # on [preemption](https://slurm.schedmd.com/preempt.html) and on
 # [`scontrol requeue`](https://slurm.schedmd.com/scontrol.html#OPT_requeue); the [README of

@@ -241,7 +241,10 @@ print(f"a product of two matrices takes {1e3 * median(in_float32):.2f} ms in flo
 # These are the [data sheet's](https://www.nvidia.com/en-us/data-center/a100/) peaks, not
 # measurements. PyTorch uses TF32 for products only if you allow it, with
 # `torch.set_float32_matmul_precision("high")`. So by these peaks half precision on an A100 is up to
-# 16 times as fast as float32. With this line it is up to 2 times as fast.
+# 16 times as fast as float32. With this line it is up to 2 times as fast. For 8 B200,
+# [NVIDIA](https://www.nvidia.com/en-us/data-center/hgx/) lists 600 TFLOP/s in float32 and 36,000
+# in 16 bits with sparsity, half of which remains without it, so the factor of 16 is 30 there. FP8
+# doubles it (part [05i](05i_eight_bits_and_four.ipynb)).
 
 # %% [markdown]
 # ## 5 · Small gradients

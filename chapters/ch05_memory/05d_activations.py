@@ -36,6 +36,7 @@ layers = 4
 
 # %%
 kept_tensors, language_model = lab("kept_tensors"), lab("language_model")
+llama = lab("llama")
 
 # %% [markdown]
 # ## 1 · What an operation keeps
@@ -185,12 +186,22 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 # precision. 32 such blocks would keep 137 GB of them for a single sample.
 
 # %% [markdown]
-# ## 4 · Other blocks
+# ## 4 · Llama's block
 #
-# Llama's MLP has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$. (silu is a smooth
-# function like GELU.) The product of two branches is called a **gate**. So that it has as many
-# parameters as the plain MLP, its inside is 8/3 times as wide, and not 4 times. Does it keep less,
-# since it is narrower?
+# The block above is GPT-2's. Llama's, the base of most newer models, differs in five ways:
+#
+# * **Gated MLP** (*SwiGLU*). It has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times
+#   $W_d$, where silu is a smooth function like GELU.
+# * **RMSNorm**. It divides $x$ by $\sqrt{\text{mean}(x^2)}$, and subtracts no mean.
+# * **Rotary positions** (*RoPE*). Queries and keys are rotated by angles that depend on their
+#   positions (part 07c), so that there is no table of positions.
+# * **Grouped heads**. Several query heads share a key and a value, which are fewer then.
+# * **No biases**.
+
+# %% [markdown]
+# Begin with the MLP, which has most of the 16. So that the gated one has as many parameters as the
+# plain one, its inside is 8/3 times as wide instead of 4 times. Does it keep less, since it is
+# narrower?
 
 # %%
 gated = predict("Llama's MLP keeps, in times its input", unit="times")
@@ -211,7 +222,69 @@ Table(["MLP", "parameters", "keeps, in times its input"],
 # and the input of the last matrix. The plain MLP keeps two tensors, each 4 times as wide.
 #
 # The rule is the same for any block you meet: go through its operations, ask what each needs for
-# its backward, and count each tensor once.
+# its backward, and count each tensor once. Here is the whole block next to the one of section 2,
+# with 4 query heads that share 2 keys and values:
+
+# %%
+llama_block = llama.LlamaBlock(width, heads=4, kv_heads=2)
+llama_kept = kept_tensors.count_saved_by_module(llama_block, x)
+plot_bars(["activation" if name == "mlp.1" else of for name, of in names.items()],
+          {which: [count.get(name, 0) / x.nbytes for name in names]
+           for which, count in {"GPT-2's block": kept, "Llama's block": llama_kept}.items()},
+          "times the block's input", title="What two blocks keep for their backward")
+
+# %% [markdown]
+# Let $h$ be the width, $k$ that of all keys together, $f$ the one inside the MLP, and let a head
+# have $d$ numbers. For each token, the block keeps
+#
+# | layer | keeps | numbers |
+# |---|---|---|
+# | `norm_1` and `norm_2`, each | its input; this input divided; a 1/root | 2 h + 1 |
+# | query, key, value | its input | h |
+# | attention | rotated query and key, value; its result; a number for each head | 2 h + 2 k + a |
+# | `mlp.0` | its input | h |
+# | silu and product | silu's input and result, the other factor | 3 f |
+# | `mlp.2` | its input | f |
+#
+# The rotation adds no activation. It keeps a cosine and a sine for each position and number of a
+# head, for queries and again for keys, and all samples and heads share them: $4sd$ numbers.
+
+# %%
+shapes = [(2, 16, 64, 4, 2, 170), (1, 8, 32, 8, 1, 50), (3, 20, 48, 6, 6, 128)]
+for shape in shapes:
+    count, context, of_width, *rest = shape
+    input_x = torch.randn(count, context, of_width, requires_grad=True)
+    found = kept_tensors.count_saved_by_module(llama.LlamaBlock(of_width, *rest), input_x)
+    print(f"{sum(found.values()):,} bytes, by the formula "
+          f"{kept_tensors.kept_by_llama_block(*shape):,}")
+with torch.autocast(x.device.type, torch.bfloat16):
+    half = sum(kept_tensors.count_saved_by_module(llama_block, x).values()) / x.nbytes
+casts = sum(2 * p.numel() for p in llama_block.parameters() if p.ndim == 2) / x.nbytes
+print(f"the block of the picture keeps {sum(llama_kept.values()) / x.nbytes:.2f} times its input;\n"
+      f"under autocast {half:.2f} times, of which {casts:.2f} are casts of its weights")
+
+# %% [markdown]
+# The formula is exact in float32 and in float64, but not under autocast: there norms keep float32,
+# products keep bfloat16, and the casts of weights do not shrink with the number of tokens.
+#
+# RMSNorm computes less than a layer norm and keeps nearly twice as much here, because PyTorch
+# computes it on a CPU by several operations, of which two keep a tensor. Layer norm is one
+# operation, which knows that it can compute the divided input again. Grouped heads save little: two
+# of the tensors shrink from $h$ to $k$ numbers. Their gain is in generating text, where all keys
+# and values are kept.
+
+# %% [markdown]
+# In a layer of **experts** (part [09d](09d_experts.ipynb)) each token goes to $k$ of
+# them. Their rows, insides and outputs are kept $k$ times, even if each is $k$ times narrower, so
+# that the FLOPs are those of one MLP, which keeps 9 times its input here:
+
+# %%
+experts = lab("experts")
+for k in (1, 2, 4, 8):
+    layer = experts.ExpertLayer(width, n=8, k=k, hidden=4 * width // k)
+    kept = sum(kept_tensors.count_saved_by_module(layer, x).values()) / x.nbytes
+    print(f"{k} of 8 experts, {layer.mlps.up.shape[-1]} wide inside: "
+          f"keeps {kept:.1f} times its input; at least {k * (2 + 2 * 4 / k) + 1:g}")
 
 # %% [markdown]
 # ## 5 · What grows, and what does not
@@ -255,8 +328,63 @@ print(f"each sample adds {each:,.0f} bytes of activations; "
 #   In float32 it was 64.
 
 # %% [markdown]
-# *Still on GPUs.* A compiler such as `torch.compile` may keep other tensors: it chooses what to
+# *Still on GPUs.* PyTorch has RMSNorm as one operation for them, whose backward takes the input and
+# one number for each token, according to its [table of
+# derivatives](https://github.com/pytorch/pytorch/blob/v2.13.0/tools/autograd/derivatives.yaml)
+# (`_fused_rms_norm`). A block of Llama's then keeps $2h$ numbers fewer for each token. This was not
+# measured here.
+#
+# A compiler such as `torch.compile` may keep other tensors: it chooses what to
 # keep and what to compute again. Measure there, instead of counting.
+
+# %% [markdown]
+# ## 6 · Activation offloading
+#
+# What is kept need not stay where it was computed. **Offloading** moves saved tensors to another
+# memory, on GPUs that of the host, and brings each back when its backward needs it. Autograd has
+# two hooks for it: one gets each tensor that is saved, and returns what to keep in its place; the
+# other turns that into the tensor again.
+#
+# PyTorch's `torch.autograd.graph.save_on_cpu` moves everything. A CPU has no second memory, so here
+# the *host* is an array that does not count as a tensor. Bytes are measured, and speed is not.
+
+# %%
+offloading, text = lab("offloading"), language_model.standard_library(20_000)
+moved = {way: launch(offloading.step_in, way, text, width, layers, samples, world_size=1,
+                     device="cpu") for way in offloading.WAYS}
+exact = moved["kept"].values[0][0]
+Table(["", "left on the device", "moved out", "moved back", "same gradients"],
+      [[way, *(f"{count / 1e6:.2f} MB" for count in (offloading.left_on_device(run, way),
+                                                     *run.values[0][1:])),
+        torch.equal(run.values[0][0], exact)] for way, run in moved.items()])
+
+# %% [markdown]
+# Hardly anything is left, and the gradients are equal to the last bit. But moving everything
+# moves more than was kept: autograd saves a tensor once for each operation that needs it, although
+# it is in memory only once, and it saves weights, which stay on the device anyway. The careful way
+# stores each memory once, and leaves weights and tensors below 1 kB where they are. (It brings a
+# memory back for each tensor in it. Under autocast, casts of weights move.)
+#
+# Is there time to move? In a block, a token keeps $16\,h$ numbers of 2 bytes, and its forward takes
+# $24\,h^2$ FLOPs in products. So both are equally long at one width:
+
+# %%
+def hiding_width(flops_per_second, bytes_per_second):
+    return 16 * 2 * flops_per_second / (24 * bytes_per_second)
+
+for link, speed in {"64 GB/s": 64e9, "450 GB/s": 450e9}.items():
+    print(f"400 TFLOP/s, host at {link}: the forward hides the moving from a width of "
+          f"{hiding_width(400e12, speed):,.0f} on")
+
+# %% [markdown]
+# **On GPUs** a PCIe 5 slot with 16 lanes moves 128 GB/s, and each NVLink-C2C link of a GB200, which
+# has a CPU and two GPUs, 900: both directions together, according to [Transformer
+# Engine](https://github.com/NVIDIA/TransformerEngine/blob/080c0dccc3d5de700a531e0a9c40c01a0e87965c/docs/features/other_optimizations/cpu_offloading/cpu_offloading.rst).
+# It offloads layers asynchronously, while the next ones compute. (The 400 TFLOP/s are assumed.)
+# `save_on_cpu(pin_memory=True)` copies into pinned memory, from which copies can run beside
+# kernels. Megatron Core moves [single
+# modules](https://docs.nvidia.com/megatron-core/developer-guide/0.18.1/user-guide/features/fine_grained_activation_offloading.html),
+# those of experts among them. How much of it is hidden was not measured here.
 
 # %% [markdown]
 # ## Put to the test
@@ -289,9 +417,11 @@ put_to_the_test(f"""
 #
 # * An operation keeps what its backward needs: a product both factors, a sum nothing, GELU its
 #   input. A tensor that two layers keep is there once.
-# * A transformer block keeps 16 activations of the size of its input. Attention that stores its
-#   weights adds a part that grows with the square of the context.
+# * A transformer block keeps 16 activations of the size of its input, and Llama's block keeps more,
+#   above all for its gate. Attention that stores its weights adds a part that grows with the square
+#   of the context.
 # * Activations grow with samples and context. Model states do not.
+# * **Offloading** moves what is kept to another memory. Move each memory once, and no weights.
 #
 # **Your exercise** stands in a cell above.
 #

@@ -22,6 +22,7 @@
 
 # %% jupyter={"source_hidden": true}
 from functools import partial
+from itertools import combinations
 
 import torch
 from torch import nn
@@ -30,7 +31,7 @@ from torch.utils.checkpoint import (
 )
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress,
+    Table, check, close, hint, lab, launch, plot_against, plot_bars, predict, progress,
     put_to_the_test,
 )
 
@@ -40,7 +41,7 @@ layers = 6
 samples = 8
 
 # %%
-memory, recomputation = lab("memory"), lab("recomputation")
+memory, recomputation, budgets = lab("memory"), lab("recomputation"), lab("recompute_budget")
 text = lab("language_model").standard_library(50_000)
 
 # %% [markdown]
@@ -286,7 +287,7 @@ plot_bars(pictured,
 
 # %% tags=["nbval-ignore-output"]
 slower = recomputation.find_slower_than_flops(found)
-print("clearly longer than their FLOPs say:", "; ".join(slower) or "none")
+print("clearly longer than their FLOPs say:", *(slower or ["none"]), sep="\n    ")
 Table(["recomputed", "kept for each block", "FLOPs", "time here"],
       [[way, f"{of_block[way]:.1f}", f"{more_flops[way]:.2f} ×", f"{times[way]:.2f} ×"]
        for way in ways],
@@ -358,8 +359,14 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # %% [markdown]
 # **On GPUs**
 #
-# * Megatron-LM's selective recomputation computes the inside of attention again. Its authors
-#   counted 2.7 % more FLOPs for GPT-3 ([paper](https://arxiv.org/abs/2205.05198), section 5).
+# * Megatron-LM's selective recomputation began with the inside of attention, for 2.7 % more FLOPs
+#   in GPT-3 ([paper](https://arxiv.org/abs/2205.05198), section 5). Fused attention recomputes its
+#   inside anyway, so little is left to save there. NVIDIA [now
+#   advises](https://docs.nvidia.com/nemo/megatron-bridge/0.7.0/training/activation-recomputation.html)
+#   to compare it with an empty list, and to choose `mla_up_proj` for latent attention, `moe_act`
+#   and `layernorm` for experts. DeepSeek-V3's choice (above) is of this kind.
+
+# %% [markdown]
 # * torchtitan has a list of operations whose results are always kept, such as attention and
 #   collectives, and keeps those products that a list names
 #   ([source](https://github.com/pytorch/torchtitan/blob/01db32e97d28d588eccadf527155d2201797d0b8/torchtitan/distributed/activation_checkpoint.py)).
@@ -367,17 +374,6 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 #   that is up to half as much communication again (chapter 07), unless the policy keeps its result.
 # * The generator of the GPU has a state of its own. PyTorch's `checkpoint` restores both;
 #   `Recomputed` knows the CPU's alone.
-
-# %% [markdown]
-# PyTorch can also move activations, or choose among them:
-#
-# * A policy of PyTorch 2.13 may move a result to the host: `MUST_CPU_OFFLOAD`. Under
-#   `torch.autograd.graph.save_on_cpu`, all that is kept goes there.
-# * `torch.compile` chooses by itself what to recompute, with less memory if
-#   `torch._functorch.config.activation_memory_budget` is below 1
-#   ([PyTorch's blog](https://pytorch.org/blog/activation-checkpointing-techniques/)).
-#
-# None of this was measured here.
 
 # %% [markdown]
 # *Measured on an H100* (torch 2.11): six such blocks in bfloat16, forward and backward, in times
@@ -391,8 +387,92 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # | all but products | 4.41 | 1.09 |
 #
 # On the right the kernels are long, and the seconds follow the FLOPs. On the left they are so short
-# that the GPU waits for Python, which asks for each tensor and each operation. There a selective
-# policy is the slowest choice of all.
+# that the GPU waits for Python, which asks for each tensor and each operation (CUDA graphs, 01c,
+# are a remedy). There a selective policy is the slowest choice of all.
+
+# %% [markdown]
+# ## 6 · Under a memory budget
+#
+# A step has to fit, and what fits anyway need not be recomputed. So the question becomes: which
+# parts, for the fewest FLOPs? With equal blocks any of them will do. This model has unequal parts.
+# As in models for images, four tokens become one that is twice as wide, so that the first parts
+# keep most and the last ones compute most:
+
+# %%
+parts = budgets.measure_parts()
+Table(["part", "tokens, width, inside", "recomputing it frees", "and adds"],
+      [[number, shape, f"{size:,} bytes", f"{flops:,} FLOPs"]
+       for number, (shape, (size, flops)) in enumerate(zip(budgets.PARTS, parts))])
+
+# %% [markdown]
+# ### Exercise {{choose_recomputed}} · Choose what to recompute under a memory budget
+#
+# Write `choose_recomputed(parts, budget)`. `parts` is a list of at most 12 pairs: the bytes that a
+# part keeps, and the FLOPs that recomputing it adds, positive numbers. It returns the indices of
+# the parts to recompute, in ascending order. The bytes of the other parts together may be at most
+# `budget`, which is 0 or more, and the FLOPs are the fewest with which that can be done. (No two
+# choices tie.) It may try every choice.
+#
+# For example, with the parts (6, 5), (5, 3) and (4, 3) and the budget 9, return `[0]`: parts 1 and
+# 2 keep 9 bytes, and 5 FLOPs are added. Recomputing both of the others would add 6.
+
+# %%
+def choose_recomputed(parts, budget):
+    ### BEGIN SOLUTION
+    numbers = range(len(parts))
+    sets = [chosen for count in range(len(parts) + 1) for chosen in combinations(numbers, count)]
+    fits = [chosen for chosen in sets
+            if sum(parts[k][0] for k in numbers if k not in chosen) <= budget]
+    return list(min(fits, key=lambda chosen: sum(parts[k][1] for k in chosen)))
+    ### END SOLUTION
+
+check("{{choose_recomputed}}", choose_recomputed)
+
+# %% [markdown]
+# Does a prediction from the parts hold for the whole model? Here the parts are chosen by PyTorch's
+# own solver of this problem, and by a greedy rule: most bytes per FLOP first.
+
+# %%
+total, (kept_all, flops_all, exact) = sum(size for size, _ in parts), budgets.take_step()
+rows = []
+for allowed in (1, 0.8, 0.6, 0.4, 0.2, 0):
+    best = budgets.recompute_by_solver(parts, allowed * total)
+    greedy = budgets.recompute_greedily(parts, allowed * total)
+    kept_now, flops_now, gradients = budgets.take_step(best)
+    freed = sum(parts[k][0] for k in best)
+    rows.append([f"{allowed:.0%}", best, f"{flops_now / flops_all - 1:.1%}",
+                 f"{sum(parts[k][1] for k in greedy) / flops_all:.1%}",
+                 kept_now == kept_all - freed, torch.equal(gradients, exact)])
+Table(["budget", "recomputed", "FLOPs added", "greedily", "bytes as predicted", "same gradients"],
+      rows)
+
+# %% [markdown]
+# The bytes add up exactly, and so do the FLOPs. The greedy rule is often right; it pays too much
+# where its last part frees more than is needed.
+#
+# A compiler knows single operations, of which a part has six. `torch.compile` solves the same
+# problem for them, if `torch._functorch.config.activation_memory_budget` is below 1. (Its graphs
+# run here without generated code.) What does it keep, and what does its backward compute?
+
+# %%
+compiled = launch(budgets.compile_under_budgets, (1, 0.8, 0.6, 0.4, 0.2, 0), world_size=1,
+                  device="cpu").values[0]
+_, first_flops, _ = compiled[1]
+Table(["budget", "kept of what is kept without", "FLOPs added", "gradients equal"],
+      [[f"{allowed:.0%}", f"{kept_now / kept_all:.0%}",
+        f"{(flops_now - first_flops) / flops_all:.1%}", close(gradients, exact)]
+       for allowed, (kept_now, flops_now, gradients) in compiled.items()])
+
+# %% [markdown]
+# Down to some budget the compiler adds no FLOPs of products at all, because it recomputes norms and
+# GELUs first: section 4's bargain, found without a policy. Below it, products follow. At 0 it keeps
+# the model's input alone.
+#
+# **On GPUs** PyTorch's [blog](https://pytorch.org/blog/activation-checkpointing-techniques/)
+# describes the option. By its
+# [source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_functorch/config.py) FLOPs stand
+# for time, unless you choose `"profile"`, which measures each operation. A third way is to *move*
+# activations (part [05d](05d_activations.ipynb)).
 
 # %% [markdown]
 # ## Put to the test
@@ -432,9 +512,11 @@ put_to_the_test(f"""
 # * The **reentrant** way reports the gradients of shared weights twice. Take `use_reentrant=False`.
 # * A **selective policy** keeps the results of products, and recomputes what is cheap.
 # * Of $L$ equal layers, $\sqrt{L}$ segments need the fewest activations.
+# * **Under a budget**, bytes and FLOPs of parts add up, and the best choice is a knapsack problem,
+#   which `torch.compile` solves for single operations.
 #
 # **Your exercises** stand in [labs/recomputation.py](../labs/recomputation.py) and
-# [labs/memory.py](../labs/memory.py).
+# [labs/memory.py](../labs/memory.py), and {{choose_recomputed}} in a cell above.
 #
 # **Next**: {{next}}.
 

@@ -92,7 +92,7 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 # |---|---|
 # | model states | bytes for each parameter (05, 05b), divided by what ZeRO shards |
 # | embedding and last layer | their parameters; in a pipeline on the first and on the last stage |
-# | activations | 16 of each block's input (05d; for a gated MLP too few), times the micro-batches |
+# | activations | 16 of each block's input (05d), times the micro-batches |
 # | recomputation | 1 for each block, and one block again (05f) |
 # | logits | 14 or 16 bytes for each (05e), on the last stage |
 # | gathered units | with ZeRO 3: two blocks, or twice the embedding, whole for a moment |
@@ -159,6 +159,26 @@ for name in what_fits.TOO_LITTLE:
 # In both the calculator says less than was measured. With one sample in a micro-batch, the
 # peak is the averaging of the gradients, when no activations are left. The calculator counts this
 # moment only where there are several copies of the model. So leave some room.
+
+# %% [markdown]
+# ### A Llama
+#
+# The models above have GPT-2's blocks. The calculator knows how many parameters other blocks have:
+# a model's `Shape` in [labs/model_shapes.py](../labs/model_shapes.py) says whether the MLP is gated
+# and how many key-value heads there are. But the 16 inputs that a block keeps are GPT-2's. Here is
+# a small Llama on one rank, once with the 16, and once with the formula of part 05d, $8h + 2k + 4f$
+# numbers per token:
+
+# %%
+llama = what_fits.compare_llama(text)
+by_run = what_fits.total_of(llama.pop("measured"))
+for block, by_model in llama.items():
+    print(f"{block}: error {what_fits.total_of(by_model) / by_run - 1:+.1%}")
+
+# %% [markdown]
+# With GPT-2's number the calculator says too little by a fifth, and a planner would run out of
+# memory. So from here on it takes Llama's formula for gated models. On a GPU, where RMSNorm is one
+# operation, it counts $6h + 2k + 4f$.
 
 # %% [markdown]
 # ## 3 · What fits where?

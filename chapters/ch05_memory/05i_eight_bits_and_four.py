@@ -106,6 +106,7 @@ for name in ("E4M3", "E5M2"):
 # |---|---|---|---|---|
 # | FP8, per tensor | E4M3 or E5M2 | a tensor | float32 | 8 |
 # | FP8, per row | E4M3 | a row | float32, or a power of two | 8 and a little |
+# | FP8, per block | E4M3 | 1 × 128 activations, 128 × 128 weights | float32 | 8.25 and 8.002 |
 # | MXFP8 | E4M3 | 32 neighbours | E8M0: a power of two | 8.25 |
 # | MXFP4 | E2M1 | 32 neighbours | E8M0: a power of two | 4.25 |
 # | NVFP4 | E2M1 | 16 neighbours | E4M3, times a float32 per tensor | 4.5 |
@@ -396,15 +397,17 @@ Table(["gradients of", *(f"{n} ranks" for n in counts)],
 #   specification suggests, could let training diverge.
 
 # %% [markdown]
-# * [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3) multiplied in E4M3, with a scale per 128
-#   activations of a token and per 128 × 128 weights. Embeddings, the last layer, norms and
-#   attention stayed in 16 or 32 bits, masters and gradients in float32, and Adam's means in
-#   bfloat16. On Hopper, sums of FP8 products kept about 14 bits (3.3.2), so partial sums went to
-#   float32 after every 128 numbers.
+# * [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (3.3) multiplied in E4M3, with scales [per
+#   block](https://nvidia.github.io/TransformerEngine/features/low_precision_training/fp8_blockwise_scaling/fp8_blockwise_scaling.html).
+#   Embeddings, the last layer, norms and attention stayed in 16 or 32 bits, masters and gradients
+#   in float32, and Adam's means in bfloat16. On Hopper, sums of FP8 products kept about 14 bits
+#   (3.3.2), so partial sums went to float32 after every 128 numbers.
 # * [NVIDIA 2025](https://arxiv.org/abs/2509.25149) trained 12 billion parameters in NVFP4 on 10
 #   trillion tokens, with gradients rounded stochastically (05c), a random rotation against outliers
 #   (Hadamard transforms) and some layers in more bits. Weights had a scale per 16 × 16, so that
 #   forward and backward multiply the same numbers. Our NVFP4 had none of these.
+# * [Nemotron 3 Super](https://arxiv.org/abs/2604.12374), with 120 billion parameters, was
+#   pre-trained in NVFP4 on 25 trillion tokens.
 
 # %% [markdown]
 # * [torchao](https://docs.pytorch.org/ao/main/api_reference/generated/torchao.float8.Float8LinearRecipeName.html)

@@ -23,7 +23,8 @@ import json
 import textwrap
 
 from pedagogy_lib import (
-    RankError, Table, lab, launch, plot_bars, predict, progress, put_to_the_test, rounding,
+    RankError, Table, close, lab, launch, plot_bars, predict, progress, put_to_the_test,
+    relative_gap, rounding,
 )
 
 # %% tags=["parameters"]
@@ -298,6 +299,83 @@ if engines.HAS_DEEPSPEED:
 # 1.0 (`GRADIENT_CLIPPING_DEFAULT` in its `runtime/constants.py`). So write the number.
 
 # %% [markdown]
+# ## 5 · FSDP2 and torch.compile
+#
+# FSDP2 gathers and releases a unit in hooks, which are Python and communication. A graph contains
+# neither. So one compiles each block, and the hooks run around its graph. With recomputation there
+# are three wrappers, and the order counts. Here they are applied from the inside out, on two ranks,
+# to three equal blocks. (These graphs run without generated code, so no C++ compiler is needed.)
+
+# %%
+compiled = lab("compiled_fsdp2")
+orders = launch(compiled.try_orders, world_size=2, device="cpu").values[0]
+exact = orders.pop(None)[2]
+Table(["from the inside out", "graphs compiled", "the graph recomputes", "gradients equal"],
+      [[order, graphs, recomputes, close(gradients, exact)]
+       for order, (graphs, recomputes, gradients) in orders.items()])
+
+# %% [markdown]
+# * **Three equal blocks need one graph.** That is why one compiles blocks, and not the whole model.
+# * **Compiled around the recomputation**, the graph knows of it, and recomputes by itself. Inside
+#   of it, the compiled forward runs twice.
+# * **Compiled around the unit**, the block is one graph as well. FSDP2's hooks stay outside of it.
+# * **Recomputed around the unit** and compiled around both, there is no graph at all. FSDP2's hooks
+#   are now inside of what is recomputed, where a graph cannot be interrupted for them, so the
+#   tracer gives up. Gradients are right, and nothing reports it.
+#
+# What does compiling cost? Now Inductor generates code, on one rank, and the first of four steps
+# pays for it:
+
+# %% tags=["nbval-ignore-output"]
+if missing := compiled.why_no_compiler():
+    print(missing)
+else:
+    trained = {way: launch(compiled.train, way == "compiled", world_size=1, device="cpu",
+                           timeout=180).values[0] for way in ("as it is", "compiled")}
+    display(Table(["", "first step", "the quickest other one", "the same weights, to 1e-5"],
+                  [[way, f"{first:.2f} s", f"{1e3 * min(others):.1f} ms",
+                    relative_gap(weights, trained["as it is"][1]) < 1e-5]
+                   for way, ((first, *others), weights) in trained.items()]))
+
+# %% [markdown]
+# The weights are the same up to float32's rounding: a compiler adds up in another order. This model
+# is far too small to gain anything. Read the first column: it is paid again in each process that
+# starts, unless the compiler's cache has the code (it was switched off here).
+#
+# **On GPUs** torchtitan applies recomputation, compiles each block, and then shards, in this order
+# ([source](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)):
+# repeated blocks are compiled once, says a comment there.
+
+# %% [markdown]
+# **When one rank recompiles.** A new shape of an input needs a new graph. If only one rank gets
+# such an input, the others wait for it in their next collective. Here the second of two ranks has a
+# longer batch in the second step. Compiling takes 1.5 s (a pause stands for the compiler), and
+# FSDP2's collectives give up after 0.75 s:
+
+# %% tags=["nbval-ignore-output"]
+recompiling, rows = lab("recompiling_ranks"), []
+for guarded in (False, True):
+    (own, end), (other, _) = launch(recompiling.recompile_on_one_rank, guarded, world_size=2,
+                                    device="cpu").values
+    rows.append(["on" if guarded else "off", f"{own} and {other}", end])
+Table(["guard collectives", "graphs on ranks 0 and 1", "rank 0"], rows)
+
+# %% [markdown]
+# With [guard
+# collectives](https://docs.pytorch.org/docs/stable/generated/torch.compiler.set_enable_guard_collectives.html),
+# ranks ask each other before each call of compiled code whether one of them must recompile, and
+# then all do. That costs a collective per call, and hangs if ranks make different calls.
+# `TORCH_COMPILER_COLLECTIVES=1` lets ranks compare sizes while they compile, so that a size that
+# differs between them is dynamic from then on, according to its
+# [source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/_dynamo/config.py). On GPUs the
+# waiting ends with NCCL's timeout.
+#
+# One compiles blocks because of FSDP2's hooks. In [SimpleFSDP](https://arxiv.org/abs/2411.00284) a
+# graph holds the collectives as well, and torchtitan's experimental
+# [GraphTrainer](https://github.com/pytorch/torchtitan/tree/main/torchtitan/experiments/graph_trainer)
+# captures a whole step. Neither was tried here.
+
+# %% [markdown]
 # ## Put to the test
 #
 # D is the bytes of all parameters, in the words of a book chapter.
@@ -459,6 +537,8 @@ put_to_the_test(surprises + f"""
 # * The first FSDP makes a unit one **flat parameter**. FSDP2 cuts each parameter along its first
 #   dimension, into a **DTensor**. So frozen weights, weight decay by group and checkpoints work.
 # * A default can silently turn off the sharding that you asked for: count calls and bytes.
+# * From the inside out: recompute, compile, shard. Never compile a recomputation that has a unit
+#   inside: nothing is compiled then.
 #
 # **Next**: {{next}}.
 

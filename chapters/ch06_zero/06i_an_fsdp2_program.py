@@ -29,7 +29,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_curves, plot_stacks, predict, progress, put_to_the_test,
+    Table, check, close, hint, lab, launch, plot_curves, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -38,6 +38,7 @@ steps = 12
 
 # %%
 recipe, symptoms = lab("fsdp2_recipe"), lab("recipe_symptoms")
+options = lab("fsdp2_options")
 text = lab("language_model").standard_library(50_000)
 kept = tempfile.TemporaryDirectory(prefix="train-fsdp2-")
 folder = Path(kept.name)
@@ -71,12 +72,48 @@ Table(["", "made", "cut by FSDP2", "memory given"],
 # (`device="cpu"` stands in this part where one compares with one process, or counts bytes.)
 #
 # `to_empty` gives memory and no values. When a training run begins, programs often let each module
-# draw its weights anew, on the shards. When there are weights, rank 0 reads them and sends each
-# rank its part: `broadcast_from_rank0=True`. The file's `fill` does the second.
+# draw its weights anew, on the shards. The file's `fill` makes them on rank 0, which broadcasts
+# them: `broadcast_from_rank0=True`.
 #
-# Either way, a buffer with `persistent=False` is missing, because no state dict has it. The table
-# of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights get values
-# first, and then its buffers as well:
+# ### Pretrained weights
+#
+# Fine-tuning begins with the weights of an earlier run, mostly in safetensors files. They, too,
+# could go through rank 0. But `torch.distributed.checkpoint` has a reader for such files, with
+# which every rank reads its rows of each tensor. This model lies in two files:
+
+# %% tags=["nbval-ignore-output"]
+pretrained, small = lab("pretrained_shards"), ["--width", "128", "--layers", "4"]
+if pretrained.HAS_SAFETENSORS:
+    pretrained.write_files(folder, small)
+    read = launch(pretrained.read_in_each_way, str(folder), small, world_size=4, device="cpu")
+Table(["", "sent by rank 0", "held by it", "as in the files, bit by bit"],
+      pretrained.compare_ways(read), note="in models; held: at most, besides its shards"
+      ) if pretrained.HAS_SAFETENSORS else print(pretrained.NO_SAFETENSORS)
+
+# %% [markdown]
+# Rank 0 broadcasts whole tensors, and every rank keeps its rows. With `HuggingFaceStorageReader`
+# only the plan is sent. How fast it reads was not measured here. NVIDIA's AutoModel found that of
+# PyTorch 2.10 [2 to 4 times as slow](https://github.com/NVIDIA-NeMo/Automodel/pull/3616) as its own
+# reader, in one process on CPUs.
+#
+# The files have **other names** than the model, so the dict that is loaded has theirs (torchtitan
+# calls this a *state dict adapter*). A name that the files lack raises an error. **Rows in another
+# order** raise nothing: RoPE has two orders (part [07c](07c_heads_and_vocabulary.ipynb)). For files
+# in FP8 there is `QuantizedHuggingFaceStorageReader`.
+
+# %% [markdown]
+# Names are not all. The lab's files have the course's **fused** layers, but published ones mostly
+# have queries, keys and values as separate matrices, and gate and up, too. Such an adapter also
+# [joins and splits](https://docs.nvidia.com/nemo/megatron-bridge/latest/apidocs/bridge/bridge.models.conversion.param_mapping.html).
+# A **tied** weight is in the files
+# [once](https://huggingface.co/docs/safetensors/torch_shared_tensors), so its second name has to be
+# left out, as the lab does.
+#
+# ### Buffers
+#
+# In each of these ways, a buffer with `persistent=False` is missing, because no state dict has it.
+# The table of RoPE is such a buffer in many models. Here is a layer with a table. Only its weights
+# get values first, and then its buffers as well:
 
 # %%
 for with_buffers in (False, True):
@@ -190,6 +227,64 @@ ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
 # gathered once.) Against DDP with a model in bfloat16 it is twice as much. So "50 % more" is true
 # only if all three collectives have the same dtype.
 #
+# ### With autocast
+#
+# A program that comes from one GPU often has `torch.autocast` (part 03g). The policy decides once
+# for each unit; autocast decides anew in each operation. What does a step do under one of them, and
+# under both? This model has an embedding, two blocks with a norm and products, and a last layer:
+
+# %% tags=["nbval-ignore-output"]
+run = launch(options.step_in_each, options.PRECISIONS, world_size=2, device="cpu")
+exact, rows = run.values[0]["float32"][1], []
+for name, (dtypes, gradients) in run.values[0].items():
+    error = (gradients - exact).norm() / exact.norm()
+    rows.append([name, *dtypes.values(), *options.bytes_travelling(run, name), f"{error:.1%}"])
+Table(["", "weights", "norm", "product", "output", "loss", "gather", "reduce", "error"], rows,
+      note="bytes per number when gathered and reduced; error of the gradient against float32")
+
+# %% [markdown]
+# * **The policy** turns everything inside a unit into bfloat16: the norm, and without
+#   `output_dtype` even the loss.
+# * **Autocast** leaves the weights in float32, so that they are gathered with 4 bytes: 12 bytes per
+#   parameter where the policy needs 8. Products are in bfloat16, norms and the loss in float32.
+# * **Both** travel as the policy says. Autocast only adds the float32 loss.
+#
+# With `cast_forward_inputs=False` the policy leaves a unit's inputs as they are. A float32 input
+# then meets bfloat16 weights, and the first product raises an error, unless autocast casts it.
+#
+# **On GPUs** autocast keeps [more
+# operations](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)
+# in float32. torchtitan [leaves precision to FSDP2](https://github.com/pytorch/torchtitan/pull/2213).
+
+# %% [markdown]
+# ### Exercise {{bytes_per_number}} · Dtypes under a policy and autocast
+#
+# Write `bytes_per_number(param, reduce, output, autocast)`. It returns the bytes of a number in
+# five places of a step: gathered weights, the result of a product, the model's output, the loss,
+# reduced gradients.
+#
+# `param`, `reduce` and `output` are the policy's dtypes, as bytes: 2 for bfloat16, 4 for float32,
+# None where it says nothing. `autocast` tells whether forward and loss are under autocast to
+# bfloat16.
+#
+# Stored weights and inputs are float32. The model ends with a product, and the loss is a
+# cross-entropy. Without `reduce_dtype`, gradients are reduced in the dtype of the gathered weights.
+#
+# For example, `bytes_per_number(2, 4, None, False)` is the row *policy* of the table: it returns
+# `(2, 2, 2, 2, 4)`.
+
+# %%
+def bytes_per_number(param, reduce, output, autocast):
+    ### BEGIN SOLUTION
+    weights = param or 4
+    product = 2 if autocast else weights
+    logits = output or product
+    return weights, product, logits, 4 if autocast else logits, reduce or weights
+    ### END SOLUTION
+
+check("{{bytes_per_number}}", bytes_per_number)
+
+# %% [markdown]
 # ## 4 · One step
 #
 # ```python
@@ -201,8 +296,7 @@ ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
 # ```
 #
 # It looks like one process. Three things are hidden in it.
-
-# %% [markdown]
+#
 # * **`model(inputs)`**, and not `model.forward(inputs)`: hooks gather the units, and only a call of
 #   the module runs them.
 # * **The gradient is the mean** over the ranks. Nobody divides by their number again.
@@ -220,10 +314,92 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 # With `--recompute` the file wraps each block in `checkpoint_wrapper` before it is sharded, as
 # [torchtitan](https://github.com/pytorch/torchtitan/blob/018740b7aae7846d24954539244c78215dbd181f/torchtitan/models/llama3/infra/parallelize.py)
 # does: then a unit is what is recomputed. (Part 06f has shown that it costs no further bytes.)
-# torchtitan calls `torch.compile` between the two, on each wrapped block.
+# torchtitan calls `torch.compile` between the two, on each wrapped block (part
+# [06h](06h_sharding_engines.ipynb) compares the orders).
 #
 # Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise {{shard}}
 # shows what happens before).
+#
+# ### Micro-batches, and other meshes
+#
+# FSDP2 reduces gradients in every backward. After `model.set_requires_gradient_sync(False)` it adds
+# them up instead, whole, on each rank (part 06f). After `model.set_reshard_after_backward(False)`,
+# units also stay gathered for the next micro-batch. Here is a step of three micro-batches:
+
+# %%
+for name, sum_of_512 in launch(options.add_up_ones, world_size=2, device="cpu").values[0].items():
+    print(f"policy with {name}: 512 micro-batches of gradient 1/512 give {sum_of_512:g}")
+run = launch(options.accumulate_each, text, 3, world_size=4, device="cpu")
+exact = run.values[0]["reduced each time"]
+Table(["", "reduce-scatters", "models sent", "gradients", "parameters", "gradients equal"],
+      [[way, options.calls_named("reduce_scatter", run, way),
+        f"{sum(options.models_sent(run, way).values()):.2f}",
+        *(f"{options.models_held(kind, run, way):.2f}" for kind in ("gradients", "parameters")),
+        close(gradients, exact)] for way, gradients in run.values[0].items()],
+      note="4 ranks; sent by textbook; gradients and parameters held at most, in models")
+
+# %% [markdown]
+# Reduced once, a step sends less, and each rank keeps all gradients of the model instead of its
+# part. The program does this with `--micro-batches`. Without `reduce_dtype` they stay bfloat16
+# between micro-batches: in the lines above, 256 + 1 is rounded to 256, again and again.
+#
+# **On GPUs**, torchtitan reduces in every micro-batch. A maintainer prefers that where memory is
+# short ([issue 292](https://github.com/pytorch/torchtitan/issues/292)). With replicas, it delays
+# their all-reduce alone, by `set_requires_all_reduce`
+# ([4505](https://github.com/pytorch/torchtitan/pull/4505)). A context manager written for DDP does
+# nothing to FSDP2, and says nothing
+# ([a report](https://github.com/NVIDIA/cosmos-framework/issues/161)).
+
+# %% [markdown]
+# ### Exercise {{accumulate_sharded}} · Gradient accumulation with FSDP2
+#
+# Write `accumulate_sharded(model, loss_fn, micro_batches)`. `model` is sharded by FSDP2 already,
+# and has no gradients. `micro_batches` is this rank's list of at least one pair of inputs and
+# targets. All have one size, and each rank has equally many. `loss_fn(outputs, targets)` is a mean.
+#
+# Afterwards each `.grad` has this rank's shard of the mean gradient over all micro-batches of all
+# ranks. Each unit reduces once, in the last backward. A plain backward that follows reduces again.
+# Micro-batches come one at a time: forward, backward, next. Nothing is returned, and weights, mode
+# and all other settings of the model are as before.
+#
+# For example, two micro-batches on each of two ranks have the gradients 1 and 2, and 3 and 6. The
+# mean is 3.
+
+# %% [markdown]
+# You need not handle exceptions. After an exception in a micro-batch the setting stays off, and
+# turning it on again is not enough: FSDP2 keeps what earlier micro-batches have added up, where
+# `zero_grad` does not find it, and the next backward adds to it. So resume from a checkpoint.
+
+# %%
+def accumulate_sharded(model, loss_fn, micro_batches):
+    ### BEGIN SOLUTION
+    count = len(micro_batches)
+    for number, (inputs, targets) in enumerate(micro_batches):
+        model.set_requires_gradient_sync(number == count - 1)
+        (loss_fn(model(inputs), targets) / count).backward()
+    ### END SOLUTION
+
+check("{{accumulate_sharded}}", accumulate_sharded)
+
+# %% [markdown]
+# `reshard_after_forward` may also be a **number**: 2 on 4 ranks means that after the forward each
+# unit stays split over 2 ranks, so that the backward gathers it from one neighbour. And a mesh of 2
+# × 2 ranks makes two **replicas** (HSDP, part 06h). By textbook, what travels where, and what is
+# kept in between?
+
+# %%
+run = launch(options.step_on_each_mesh, text, world_size=4, device="cpu")
+exact, _ = run.values[0]["True"]
+Table(["reshard_after_forward", "models sent", "parameters kept in between", "gradients equal"],
+      [[name, options.sent_where(run, name),
+        f"{options.models_held('parameters', run, f'{name}: between'):.2f} models",
+        close(gradients, exact)] for name, (gradients, _) in run.values[0].items()])
+
+# %% [markdown]
+# With 2, the backward's gathers stay among two ranks, which can be those of one machine, and half
+# of each block's parameters is kept. With False nothing is gathered again, and all are kept. With
+# two replicas, gathers and reduce-scatters never leave a half, and an all-reduce of the shards
+# joins the halves. The program has `--replicas`.
 #
 # ## 5 · The checkpoint
 #
@@ -238,6 +414,27 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 #   killed, one of the two is whole, and `resume` finds it.
 # * **Whole weights**, to publish them: `get_model_state_dict` with `full_state_dict=True` and
 #   `cpu_offload=True`. All ranks call it, rank 0 gets the tensors, in the memory of its CPU.
+
+# %% [markdown]
+# ### To the sampler
+#
+# In reinforcement learning a sampler writes texts with the weights that the trainer has just
+# changed. Each shards the model in its own way, so the layout changes in every step: a
+# [refit](https://nvidia-nemo.github.io/blog/2025/08/12/nemo-rl-refit-performance). No rank needs
+# the whole model. Tensors travel in buckets, or each rank gets the parts that it needs, as in
+# exercise {{parts_to_read}}
+# ([Megatron](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.resharding.refit.html)
+# keeps the plan). [vLLM](https://docs.vllm.ai/en/latest/training/weight_transfer/) takes weights
+# over NCCL from other GPUs, or over CUDA IPC on the same ones. Moonshot
+# [reports](https://github.com/MoonshotAI/checkpoint-engine) about 20 s for a trillion parameters on
+# thousands of GPUs.
+
+# %% [markdown]
+# Equal weights do not give equal probabilities, because the sampler has other kernels. That alone
+# can make training collapse ([Zhong et al. 2026](https://arxiv.org/abs/2605.14220)). With experts,
+# a token may even get other experts, so the sampler's choices are
+# [replayed](https://docs.nvidia.com/nemo/rl/0.8.0/guides/router-replay.html) in training. None of
+# this was tried here.
 #
 # ## 6 · Two machines, and one process
 #
@@ -262,8 +459,6 @@ alone = launch(recipe.train_one_process, text, ["--precision", "float64", "--ste
                world_size=1, device="cpu").values[0]
 gap = recipe.largest_gap(later.values[0][1], alone)
 print(f"weights after {steps} steps, as one process to 1e-10: {gap < 1e-10}")
-
-# %%
 in_one_go = launch(recipe.run_training, text, ["--precision", "float64", "--steps", str(steps)],
                    world_size=1, device="cpu").values[0][0]
 
@@ -334,17 +529,15 @@ Table(["", "this recipe, 2 ranks", "right"],
 # * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
 
 # %% [markdown]
-# It returns the sharded model and the function `step`. Each block is a unit, and what is left is
-# the root. At the start the model has rank 0's weights. `step` takes this rank's inputs and
-# targets. It follows the mean over all ranks, clipped by the norm of the whole gradient, and clears
-# the gradients. It returns this rank's loss, without a graph. A step gathers each block twice, and
-# the root once.
-
-# %% [markdown]
-# For example, rank 0 has a weight `[[1], [2]]`, rank 1 `[[3], [4]]`. Each gets one row. The sharded
-# weight is `[[1], [2]]`; the colleague's is `[[1], [4]]`. Let the shards of the mean gradient be 3
-# and 4, and the limit 1. The norm is 5, so clipping gives 0.6 and 0.8; the colleague's ranks get 1
-# and 1.
+# It returns the sharded model and the function `step`. Each block is a unit, and the rest the
+# root. At the start the model has rank 0's weights. `step` takes this rank's inputs and targets. It
+# follows the mean over all ranks, clipped by the norm of the whole gradient, and clears the
+# gradients. It returns this rank's loss, without a graph. A step gathers each block twice, and the
+# root once.
+#
+# For example, rank 0 has a weight `[[1], [2]]`, rank 1 `[[3], [4]]`. The sharded weight is
+# `[[1], [2]]`; the colleague's is `[[1], [4]]`. If the shards of the mean gradient are 3 and 4,
+# with the limit 1, clipping gives 0.6 and 0.8; the colleague's ranks get 1 and 1.
 
 # %%
 check("{{prepare}}", prepare)
@@ -374,22 +567,35 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 # The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
 # it is 227.5.
 #
-# Stage 3 keeps 140 GB on each GPU, nearly all of an H200, with little left for gathered units,
-# activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
-# 16 bytes as well. What do more GPUs change?
+# FSDP2 keeps float32 shards (4 bytes), their gradients (4) and Adam's states (8): 16 bytes as well.
+# What do they leave free on GPUs of four kinds, and what else has to fit? For the second question,
+# part [05g](05g_what_fits.ipynb) has a calculator:
 
 # %%
-plot_stacks({f"{n} GPUs": table_for(70, n, (4, 4, 8))["stage 3"] for n in (8, 16, 32, 64)},
-            limits={"H100 80 GB": 80e9, "H200 141 GB": 141e9},
-            title="Model states on each GPU with FSDP2: 70 billion parameters, 4 + 4 + 8 bytes")
+sizes = {"H100": 80, "H200": 141, "B200": 180, "B300": 288}  # GB, as NVIDIA writes them
+states = {n: sum(table_for(70, n, (4, 4, 8))["stage 3"].values()) / 1e9 for n in (8, 16)}
+what_fits, shapes = lab("what_fits"), lab("model_shapes")
+for tokens in (1024, 8192):
+    needed = what_fits.predict_gpu_memory(shapes.model_named("Llama-3-70B", context=tokens), 1,
+                                          recomputed=what_fits.FULL, dp=8, zero=3)
+    others = sum(needed[kind] for kind in ("communication", "activations", "other")) / 1e9
+    print(f"besides the states, a recomputed sample of {tokens:,} tokens needs {others:.1f} GB")
+Table(["of each GPU's memory is left", *(f"{n} GPUs" for n in states)],
+      [[f"{name}, {size} GB", *(f"{size - held:g} GB" if size > held else "too little"
+                                for held in states.values())] for name, size in sizes.items()])
 
 # %% [markdown]
-# On 16 GPUs each keeps 70 GB: most of an H100, and half of an H200. On 8 H200 a short context,
-# recomputed, may just fit with `fused=True` in the optimizer, since drivers report some more than
-# 141 GB. (By default its step needs 4 bytes more per parameter on GPUs, as part 05 has measured.)
-# Otherwise take 16 GPUs or
-# more, offload the optimizer (part 06g), or take states of fewer bytes (part
-# [05c](05c_smaller_optimizer_states.ipynb)).
+# The sizes are nominal ([NVIDIA's
+# table](https://docs.nvidia.com/nim/large-language-models/2.0.6/day-0/support-matrix-day-0.html)).
+# Drivers [report somewhat more](https://github.com/modal-labs/modal-client/pull/2797): an H100
+# 81,559 MiB, which are 85.5 · 10⁹ bytes. The printed needs are gathered units, activations, logits
+# and 1 GB, assumed for CUDA and NCCL. FSDP2 needs more: its root stays gathered next to the blocks,
+# and a unit's gradient is whole until it is reduced. Adam needs a copy of its shard for a moment,
+# unless `fused=True`.
+#
+# So do not count on 8 H200, even for a short context: take more GPUs, offload the optimizer (part
+# 06g), or take states of fewer bytes (part [05c](05c_smaller_optimizer_states.ipynb)). 8 B200 leave
+# room for the short context, and 8 B300 for the long one as well. None of this was tried here.
 
 # %% [markdown]
 # ## Put to the test
@@ -462,11 +668,15 @@ put_to_the_test(surprises + f"""
 # * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights and buffers. FSDP2 does
 #   not broadcast by itself.
 # * Blocks first, then the model. Say nothing about the **root**.
-# * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32.
-# * Gradients are means. `clip_grad_norm_` takes the norm of all shards.
-# * Every rank writes its shards. Any number of ranks reads them.
+# * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32. Autocast
+#   in place of the policy gathers float32.
+# * Gradients are means, reduced in every backward unless you say otherwise. `clip_grad_norm_` takes
+#   the norm of all shards.
+# * Every rank writes its shards, and any number of ranks reads them. So it is with safetensors
+#   files: no rank reads the whole model.
 #
-# **Your exercise** stands in a cell above. The program is
+# **Your exercises**, {{bytes_per_number}}, {{accumulate_sharded}} and {{prepare}}, stand in cells
+# above. The program is
 # [labs/train_fsdp2.py](../labs/train_fsdp2.py).
 #
 # **Next**: {{next}}.

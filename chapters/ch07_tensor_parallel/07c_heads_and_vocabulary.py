@@ -140,11 +140,28 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 # ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/attention.py)).
 
 # %% [markdown]
+# **Latent attention** (*MLA*) goes further than one key-value head. DeepSeek-V3 stores a single
+# vector per token and layer, of 512 numbers and 64 rotated ones, from which other matrices make the
+# keys and values of all heads ([vLLM's
+# notes](https://docs.vllm.ai/en/v0.10.2/api/vllm/attention/backends/mla/common.html)). Tensor
+# parallelism cuts these matrices by heads, but every head needs the whole vector, so that with
+# plain tensor parallelism every rank stores it. Modular's engine says that its cache is [duplicated
+# on all
+# devices](https://docs.modular.com/max/api/python/generated/max.nn.attention.TensorParallelLatentAttentionWithRope/).
+# In models with experts, vLLM suggests data parallelism for such attention, and expert or tensor
+# parallelism for the experts
+# ([documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/)). Decode
+# context parallelism deals the tokens of the cache to the same ranks
+# ([SGLang](https://docs.sglang.io/docs/advanced_features/dcp.md)), and merges their results as part
+# [09f](09f_long_contexts.ipynb) does.
+
+# %% [markdown]
 # ## 3 · A whole block
 #
-# A transformer block has two pairs, attention and MLP. Layer norms, and biases behind a sum, are
-# Replicate: every rank has them, and computes the same with them. How many all-reduces does a block
-# need, forward and backward together?
+# A transformer block has two pairs, attention and MLP. Layer norms between the pairs, and biases
+# behind a sum, are Replicate: every rank has them, and computes the same with them. (A norm
+# *inside* attention is different: section 4.) How many all-reduces does a block need, forward and
+# backward together?
 
 # %%
 how_many = predict("All-reduces of one block, forward and backward", unit="all-reduces")
@@ -192,10 +209,123 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # in a block. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
 
 # %% [markdown]
-# ## 4 · The vocabulary
+# ## 4 · Rotary positions and gates
 #
-# The embedding and the last layer have a row for each token of the vocabulary. In a model of today
-# that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by
+# The block above is GPT-2's. Llama's is the base of most newer models. It has grouped heads,
+# RMSNorm (part 05d), no biases, and two things that have to be cut: rotary positions and a gated
+# MLP.
+#
+# **Rotary positions** (*RoPE*) replace the table of positions. Two numbers of a head are a pair.
+# In queries and keys at place $p$ of the context, pair $i$ is rotated by the angle $p \, \theta_i$:
+#
+# $$(a, b) \rightarrow (a \cos p\theta_i - b \sin p\theta_i, \; b \cos p\theta_i + a \sin
+# p\theta_i), \qquad \theta_i = \text{base}^{-2i / \text{size}} .$$
+#
+# If a query at place $m$ meets a key at place $n$, their product depends on $m - n$ alone, because
+# rotating both by the same angle changes no product. So a score knows how far apart two tokens are.
+
+# %% [markdown]
+# ### Exercise {{rotate}} · Rotate queries and keys by their positions (RoPE)
+#
+# Write `rotate(x, places, base=10_000.0)` in [labs/llama.py](../labs/llama.py). `x` has the shape
+# (…, places, size), where `size`, that of a head, is even. `places` is an int64 tensor with the
+# place of each token in the whole context. On a rank with a piece of the context, it need not begin
+# with 0.
+#
+# Number $i$ of a head's first half and number $i$ of its second half are pair $i$, as in the
+# `transformers` package. Compute angles in float64, because places may be large numbers, and rotate
+# in at least float32: if `x` is bfloat16, round once, at the end. Return a new tensor with the
+# shape and the dtype of `x`, through which gradients flow back to `x`.
+
+# %% [markdown]
+# For example, a head of 4 numbers has the pairs (0, 2) and (1, 3), which are rotated by $p$ and by
+# $p / 100$. The head [1, 0, 0, 0] becomes $[\cos p, 0, \sin p, 0]$: at place 0 it stays as it is.
+
+# %%
+check("{{rotate}}")
+
+# %% [markdown]
+# The angles depend on the place and on the number's index in its head, and every head has the same
+# ones. So a rank rotates its own heads, and **sends nothing**. A key-value head that is on several
+# ranks is rotated alike on each of them.
+#
+# **In engines.** For contexts that are longer than in training, models take a larger base, or
+# divide speeds by a factor: all of them, or the slow ones (*YaRN*), as in `transformers`
+# ([modeling_rope_utils.py](https://github.com/huggingface/transformers/blob/0044e3b3facff1a1ad60b235c69d5b45beae75a4/src/transformers/modeling_rope_utils.py)).
+# Meta's checkpoints of Llama have pairs of *neighbours*, numbers 2i and 2i + 1. A
+# [converter](https://github.com/huggingface/transformers/blob/01cc9cd9d804d368d553c093c4eb0646320545bb/src/transformers/models/llama/convert_llama_weights_to_hf.py)
+# reorders the rows of their query and key matrices (`permute`). If that is left out, nothing fails,
+# and the scores are wrong.
+
+# %% [markdown]
+# The **gated MLP** has two first matrices, one for the gate and one for its factor, and gate $j$
+# needs factor $j$. Cut both by columns, and they meet on the same rank. The lab stores them in one
+# matrix whose rows take turns: gate 0, factor 0, gate 1, factor 1, and so on. A rank's part is one
+# slice with an even number of rows, and the region is entered once. If each matrix entered alone,
+# the backward would sum the gradient of $x$ twice.
+
+# %%
+llama = lab("llama")
+llama_blocks = {k: launch(measured.split_block, width, 8, 4, 64, llama.LlamaBlock, world_size=k,
+                          device="cpu") for k in (1, 2, 4)}
+print("a Llama block is that of one process, but for rounding:",
+      all(all(run.values) for run in llama_blocks.values()))
+
+# %%
+def multiple(run):
+    return f"{sum(run[way].sent_bytes[0] for way in ways) / x_bytes:.1f} x"
+
+Table(["ranks", "all-reduces, forward", "backward", "sent", "sent by the block above"],
+      [[k, *(len(run[way].calls[0]) for way in ways), multiple(run), multiple(blocks[k])]
+       for k, run in llama_blocks.items()])
+
+# %% [markdown]
+# ### A norm inside attention (QK-norm)
+#
+# **QK-norm** normalises each query and each key over its head, before it is rotated. [Qwen
+# 3](https://github.com/huggingface/transformers/blob/000c33fdfde12e1ffafbfcdb3c926df5727a00b6/src/transformers/models/qwen3/modeling_qwen3.py)
+# does so, and so does the lab with `qk_norm`. All heads share the norm's weight, which has as many
+# numbers as a head. Every rank has all of it, but uses it for its own heads alone. So its gradient
+# is Partial, like that of a shared key.
+#
+# Say the heads of rank 0 give the gradient 1 for one number of the weight, and those of rank 1 give
+# 2. Both ranks need 3. The lab's `sum_norm_gradients` adds up, once per step. Here is a small Llama
+# in 4 parts, without this sum and with it:
+
+# %%
+norms, text = lab("head_norms"), lab("language_model").standard_library(20_000)
+sizes = {"width": width, "heads": 8, "kv_heads": 4}
+normed = {name: launch(norms.train_with_head_norms, text, sizes, 20, complete, world_size=4,
+                       device="cpu").values[0]
+          for name, complete in (("without", None), ("with the sum", norms.sum_norm_gradients))}
+
+def judge(gap):
+    return "right" if gap < 1e-12 else f"off by {gap:.0%}"
+
+kinds = ["matrices", "norms between regions", "norms of heads"]
+Table(["", *kinds, "loss, steps 1 and 20", "copies apart by"],
+      [[name, *(judge(of["gaps"][kind]) for kind in kinds),
+        f"{of['split'][0]:.2f}, {of['split'][-1]:.2f}", f"{of['apart']:.2g}"]
+       for name, of in normed.items()], note="Gradients of the first step, beside one process.")
+
+# %% [markdown]
+# Without the sum, the first step's other gradients are right, and here the loss falls alike to two
+# decimals. Of what a run usually prints, nothing shows the fault: the ranks train different norms,
+# and a checkpoint of rank 0's copy is a model that never ran.
+#
+# **In engines.** Megatron Core finds these norms by their names and sums their gradients over the
+# tensor-parallel ranks
+# ([finalize_model_grads.py](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/distributed/finalize_model_grads.py)).
+# [OLMo
+# 2](https://github.com/huggingface/transformers/blob/000c33fdfde12e1ffafbfcdb3c926df5727a00b6/src/transformers/models/olmo2/modeling_olmo2.py)
+# normalises over all heads together. Its weights can be cut like the heads, but each token's sum of
+# squares is Partial, so the forward needs a sum, too.
+
+# %% [markdown]
+# ## 5 · The vocabulary
+#
+# The embedding and the last layer have a row for each token of the vocabulary. Large models often
+# have 100,000 tokens and more, so these two layers are among the largest. Both are cut by
 # tokens: each rank has some rows. The lab's `part_sizes` says how many.
 #
 # (The course's model reads characters, so its vocabulary has 128 tokens.)
@@ -306,13 +436,15 @@ put_to_the_test(f"""
 #
 # * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its
 #   rows.
-# * A **key-value head** may be on several ranks. Its gradient is the sum over them.
-# * A block takes two all-reduces forward and two backward, each of one activation.
+# * A **key-value head** may be on several ranks. Its gradient is the sum over them. So is that of a
+#   norm **inside** attention, over all ranks.
+# * A block takes two all-reduces forward and two backward, each of one activation. So does a
+#   Llama block, because **rotary angles** depend on places and not on heads.
 # * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the
 #   logits stay where they are.
 #
 # **Your exercises**: {{cut_fused}} stands in a cell above. The others are in
-# [labs/replicated_heads.py](../labs/replicated_heads.py) and
+# [labs/replicated_heads.py](../labs/replicated_heads.py), [labs/llama.py](../labs/llama.py) and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #
 # **Next**: {{next}}.

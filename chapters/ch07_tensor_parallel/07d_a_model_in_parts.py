@@ -174,7 +174,7 @@ check("{{gradient_norm}}")
 # fall? Will it be the same on all ranks?
 
 # %%
-text = lab("language_model").standard_library(100_000)
+text, by_autocast = lab("language_model").standard_library(100_000), lab("tensor_autocast")
 right = f"{n} ranks"
 ways = {"one process": (1, ""), right: (n, ""), parts.NO_F: (n, parts.NO_F),
         parts.OTHER_TOKENS: (n, parts.OTHER_TOKENS)}
@@ -244,9 +244,61 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # `.grad`, so a call after each backward would sum the earlier sums again.
 
 # %% [markdown]
+# ### Under autocast
+#
+# Autocast decides in each operation, and a sum over ranks follows an operation. So a row-parallel
+# layer's product is rounded to bfloat16, and *then* summed. How many bytes does a number have in
+# each sum of a step? And which of the summed numbers would fit into two bytes, because they are
+# bfloat16 numbers already?
+
+# %%
+under = {name: launch(by_autocast.step_under, autocast, text, world_size=2, device="cpu").values[0]
+         for name, autocast in (("float32", False), ("autocast", True))}
+Table(["", "", "sums", "bytes per number", "of these bfloat16 numbers"],
+      [[name, phase, count, size, f"{share:.0%}"] for name, (sums, *_) in under.items()
+       for (phase, size, share), count in sums.items()],
+      note="all-reduces of an activation by rank 0, in a step; zeros are not counted")
+
+# %% [markdown]
+# The blocks' forward sums are halved. The five of the backward have four bytes **only because the
+# parallel region is entered before autocast's cast**: in the backward, the cast widens each rank's
+# part to float32 before it is summed. The parts have been rounded to bfloat16, so half of these
+# bytes carry nothing, and only their sum is exact. Casting first would halve the bytes, at the
+# price of a rounded sum. Nothing has rounded what the embedding adds up, in its forward.
+#
+# How far are the gradients from those of one process?
+
+# %% tags=["nbval-ignore-output"]
+Table(["", "2 ranks", "1 process", "2 ranks and 1 process"],
+      [[name, *(f"{by_autocast.error_of(*pair):.1e}" for pair in
+                ((split, exact), (alike, exact), (split, alike)))]
+       for name, (_, split, alike, exact) in under.items()],
+      note="relative errors of all gradients: against float32 in one process; of the two")
+
+# %% [markdown]
+# Two ranks are as far from float32 as one process is. But each rank rounds a *part* of a sum, and
+# the sum of parts is rounded again. Does that grow with the ranks?
+
+# %% tags=["nbval-ignore-output"]
+by_ranks = {k: launch(by_autocast.row_product_errors, world_size=k, device="cpu").values[0]
+            for k in (1, 2, 4, 8)}
+Table(["ranks", *by_ranks[1]],
+      [[k, *(f"{error:.2%}" for error in errors.values())] for k, errors in by_ranks.items()],
+      note="relative error of a product of 64 × 4,096 by 4,096 × 64 numbers, against float64")
+
+# %% [markdown]
+# Summed in bfloat16, the error grows with the ranks, here over Gloo. Cast to float32 for the sum,
+# it stays what rounding the parts costs, and the message has twice the bytes.
+#
+# **On GPUs** torchtitan leaves precision to FSDP2. With tensor parallelism alone it warns, and
+# turns mixed precision off, according to a [pull
+# request](https://github.com/pytorch/torchtitan/pull/2213) that would allow autocast there. How
+# NCCL rounds inside a sum was not measured here.
+
+# %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.
 #
-# Shared key-value heads (7.11) need one thing more. They are on *some* ranks, and your
+# Shared key-value heads ({{few_heads}}) need one thing more. They are on *some* ranks, and your
 # `gradient_norm` only knows parts that are on one rank, and parameters that are on all. It counts a
 # shared head once for each rank that has it. The lab's `norm_with_copies` divides each square by
 # the number of ranks that have it:

@@ -21,6 +21,10 @@
 # {{takes}}
 
 # %% jupyter={"source_hidden": true}
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
 from pedagogy_lib import (
     Table, check, hint, lab, launch, plot_stacks, predict, progress, put_to_the_test, rounding,
 )
@@ -127,7 +131,7 @@ check("{{sum_partial_gradients}}")
 
 # %% [markdown]
 # (Between the regions, ranks now have different tokens. So dropout there needs each rank's own
-# stream of random numbers. In 7.14 it needed the common one.)
+# stream of random numbers. In {{dropped_mlp}} it needed the common one.)
 #
 # Here is a whole model, cut in each of the lab's ways, beside one process, in float64. Section 3
 # explains “gathered again”, and part 07f explains “overlapped”.
@@ -144,6 +148,83 @@ checked = {way: launch(measured.compare_one_process, way, text, sizes | {"contex
                        world_size=n).values[0] for way in sequence.WAYS}
 Table(["way", "gradients of one process", "norm of all gradients"],
       [[way, str(of["gradients"]), str(of["norm"])] for way, of in checked.items()])
+
+# %% [markdown]
+# ### A Llama in pieces
+#
+# Llama's model (part 07c) has an RMSNorm where ours has a layer norm. Its weight is whole on every
+# rank, so that your sum completes its gradient (and those of QK-norm). And its rotary angles?
+# Queries and keys exist only inside of the region, where the context has been gathered, so every
+# rank rotates its heads at all places, as one process does. Nothing has to change:
+
+# %%
+llama = lab("llama")
+few = sizes | {"context": context, "kv_heads": n}  # two query heads share a key-value head
+for way in sequence.WAYS:
+    of = launch(measured.compare_one_process, way, text, few, llama.Llama, world_size=n).values[0]
+    print(f"{way}: gradients of one process {of['gradients']}, norm {of['norm']}")
+
+# %% [markdown]
+# Attention can also start *outside* of a region, from pieces. In **context parallelism** (part 09f)
+# every rank has all the weights. It computes queries, keys and values of its piece and gathers the
+# keys and values of the others. There, angles need the place at which the piece begins, and this
+# bug is silent.
+
+# %% [markdown]
+# ### Exercise {{attend_from_piece}} · Debug rotary positions with pieces of the context
+#
+# `attend_from_piece(q, k, v)` gets this rank's queries, keys and values, each of (samples, heads,
+# context / n, size), not yet rotated. Rank 0 has the first piece of the context. It must return the
+# causal attention of the rank's queries to all keys, as one process computes it with RoPE, and the
+# gradients of `q`, `k` and `v` must be those of one process. `llama.rotate` is yours of {{rotate}};
+# `gather_context` applies your `AllGather`. Keys and values are gathered once, and nothing else is
+# sent.
+
+# %%
+def attend_from_piece(q, k, v):
+    rank, n, length = dist.get_rank(), dist.get_world_size(), q.shape[2]
+    ### BEGIN SOLUTION
+    places = rank * length + torch.arange(length)
+    q, k = (llama.rotate(x, places) for x in (q, k))
+    ### IT WAS
+    # q, k = (llama.rotate(x, torch.arange(length)) for x in (q, k))
+    ### END SOLUTION
+    k, v = (sequence.gather_context(x.transpose(1, 2)).transpose(1, 2) for x in (k, v))
+    sees = torch.arange(n * length) <= (rank * length + torch.arange(length)).unsqueeze(-1)
+    return F.scaled_dot_product_attention(q, k, v, sees)
+
+# %% [markdown]
+# First the symptom. Look at which ranks are wrong:
+
+# %%
+symptoms = lab("tensor_symptoms")
+Table([f"on {n} ranks", "output", "gradient of its keys"],
+      symptoms.rows_of(launch(symptoms.check_piece, attend_from_piece, world_size=n)))
+
+# %%
+check("{{attend_from_piece}}", attend_from_piece)
+
+# %% [markdown]
+# A score depends on the distance of two places. With the bug, distances inside a piece are right,
+# and between pieces they are too small by a multiple of the piece's length. (Add the same number to
+# the places of *all* ranks, and nothing changes.) Does training show it? Here is a small Llama in
+# one process, once with right places and once with those that the ranks counted:
+
+# %% tags=["nbval-ignore-output"]
+counted = {"right places": None, f"{n} pieces, each from 0": torch.arange(64) % (64 // n)}
+for what, places in counted.items():
+    first, *_, last = llama.train(llama.make_model(places), text, steps=40)
+    print(f"{what}: loss {first:.2f} to {last:.2f}")
+
+# %% [markdown]
+# Both losses fall, because a model can also learn with wrong distances. Only the comparison with
+# one process finds the bug.
+#
+# **In engines.** Megatron Core takes a rank's part of the table of angles
+# ([get_pos_emb_on_this_cp_rank](https://docs.nvidia.com/megatron-core/developer-guide/latest/apidocs/core/core.models.common.embeddings.rope_utils.html)).
+# In the `transformers` package a model counts from 0 unless it is given `position_ids`
+# ([modeling_llama.py](https://github.com/huggingface/transformers/blob/v5.24.0/src/transformers/models/llama/modeling_llama.py)),
+# so a rank with a piece has to pass the places of its tokens.
 
 # %% [markdown]
 # ## 3 · What it saves, and what it sends
@@ -287,11 +368,13 @@ put_to_the_test(f"""
 #   done once.
 # * All-gather and reduce-scatter take the place of the all-reduces, and send the same bytes.
 # * Gradients of what is **whole** on every rank are Partial now. They are summed after the
-#   backward.
+#   backward. **Rotary angles** need the place where a rank's piece begins, unless the context is
+#   gathered before queries and keys are computed.
 # * A block keeps $2 + 14/n$ activations, or $16/n$ if it gathers again and sends a quarter more.
 # * PyTorch's engine cuts a model by a **plan**, with the same gradients.
 #
-# **Your exercises** stand in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
+# **Your exercises**: {{attend_from_piece}} stands in a cell above. The others are in
+# [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 #
 # **Next**: {{next}}.
 

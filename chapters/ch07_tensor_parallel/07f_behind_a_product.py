@@ -119,8 +119,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # behind a product.
 
 # %% [markdown]
-# The way out of a region is cut in the same way: a reduce-scatter passes sums of pieces on, while
-# the next piece's product is computed.
+# The way out of a region is cut alike: a reduce-scatter passes sums of pieces on while the next
+# piece's product is computed.
 #
 # **On GPUs.** It only pays if the smaller products run as fast as the large one, and if the copies
 # take no part of the GPU that computes. PyTorch has `fused_all_gather_matmul` and
@@ -129,8 +129,10 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # [documentation](https://docs.pytorch.org/docs/main/distributed/symmetric_memory.html) calls them
 # alpha (read in October 2026). `torch.compile` can put them in place of an all-gather and a product
 # ([the change that began
-# it](https://github.com/pytorch/pytorch/commit/2dd269986027ea25c092f769ef8e9524920aaef6)). None of
-# this was measured here.
+# it](https://github.com/pytorch/pytorch/commit/2dd269986027ea25c092f769ef8e9524920aaef6)). The
+# switch is private and off in PyTorch 2.13: `torch._inductor.config._micro_pipeline_tp`, which
+# [NVIDIA's AutoModel](https://docs.nvidia.com/nemo/automodel/nemo-automodel/nemo_automodel/shared/tp_linear)
+# uses. None of this was measured here.
 
 # %% [markdown]
 # ## 3 · Decoding
@@ -138,6 +140,9 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # A model writes text one token at a time. It keeps the keys and values of all tokens before, the
 # **key-value cache**. So for each new token, each product has one row only. With heads cut, the
 # cache is cut, too: each rank keeps the keys and values of its own heads, and nothing is sent.
+# (Part 07c has two exceptions: ranks that share a key-value head each keep it, and in latent
+# attention all heads read one vector per token, so that with plain tensor parallelism every rank
+# keeps the whole cache.)
 #
 # ### Exercise {{likeliest}} · Find the likeliest token across ranks
 #

@@ -294,6 +294,16 @@ Table(["GPUs", "sums' share of a step"],
 # reasons do not hold, and the third one stays.
 
 # %% [markdown]
+# **What became of tensor parallelism?** Published runs are consistent with this. DeepSeek-V3 was
+# trained without it, because its authors found it costly and saved memory in other ways
+# ([report](https://arxiv.org/abs/2412.19437), section 3.2). In [NVIDIA's table of
+# runs](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md),
+# all models with experts on B200, GB200 and GB300 have tp 1. Llama 3 70B takes tp 4 and pp 8 on 64
+# H100s, but FSDP alone on 64 GB200s, whose GPUs have more memory. Llama 3.1 405B still takes tp 2
+# to 8. The table's rows are tuned by one vendor, mostly in FP8, and their batches differ, so that
+# the reasons given here are only a guess. None of this was measured here.
+
+# %% [markdown]
 # ## 4 · Busy ranks
 #
 # What is the alternative? Layers can be dealt *to* ranks: rank 0 has the first half of them, and

@@ -12,8 +12,8 @@
 #
 # *Measured in section 1: one and two chunks of the model on each rank (computing is emulated).*
 #
-# **After this part you can** interleave stages, split a backward, and write a schedule under a
-# memory limit.
+# **After this part you can** interleave stages for any number of micro-batches, split a backward,
+# and write a schedule under a memory limit.
 #
 # {{takes}}
 
@@ -21,7 +21,8 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_schedule, predict, progress, simulate,
+    Table, check, hint, lab, launch, plot_against, plot_schedule, predict, progress, rounding,
+    simulate,
 )
 
 # %% tags=["parameters"]
@@ -32,6 +33,7 @@ schedules, zero_bubbles = lab("schedules"), lab("zero_bubbles")
 placed_pipelines = lab("placed_pipelines")
 Action = schedules.Action
 p, m = world_size, 2 * world_size  # ranks, micro-batches
+odd = m + 3  # a number of micro-batches that is no multiple of the ranks
 
 # %% [markdown]
 # ## 1 · More stages than ranks: interleaved 1F1B
@@ -96,15 +98,118 @@ plot_schedule({name: measured for name, (_, measured) in runs.items()})
 # 5.5 micro-batches on all layers of the rank. 1F1B keeps 4.
 
 # %% [markdown]
-# **In engines.** `interleaved` refuses a number of micro-batches that is no multiple of the ranks.
-# The report of [Llama 3](https://arxiv.org/abs/2407.21783), section 3.3.2, lifts this limit with
-# groups of any size, which run any number of micro-batches. If the whole batch is one group, all
-# forwards of a chunk precede those of the next one: this is **breadth-first**, in PyTorch
-# `ScheduleLoopedBFS`. Larger groups hide more of the messages, according to that report, which
-# looks for the best size in between.
+# ## 2 · Any number of micro-batches
+#
+# `interleaved` refuses a number of micro-batches that is no multiple of the ranks. The report of
+# [Llama 3](https://arxiv.org/abs/2407.21783), section 3.3.2, lifts this limit: a group may have any
+# size $N$, and the last group has what is left. With 5 micro-batches, 2 chunks and $N = 3$, the
+# groups are 0, 1, 2 and 3, 4:
+#
+# | $k$ | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 | 9 |
+# |---|---|---|---|---|---|---|---|---|---|---|
+# | forward | F0 | F1 | F2 | F0.1 | F1.1 | F2.1 | F3 | F4 | F3.1 | F4.1 |
 
 # %% [markdown]
-# ## 2 · A backward in two halves
+# ### Exercise {{order_forwards}} · Order forwards in groups of any size
+#
+# Write `order_forwards(microbatches, chunks, size)` in [labs/schedules.py](../labs/schedules.py).
+# Return a list of pairs of `int`, (micro-batch, chunk), one for each forward of a rank, in order.
+# Micro-batches come in groups of `size`, and the last group has those that are left, even if it is
+# a single one. A group goes through chunk 0, then through chunk 1, and so on, before the next group
+# begins. `size` may be larger than `microbatches`; then all of them are one group.
+#
+# For example, `order_forwards(3, 2, 2)` is `[(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]`.
+
+# %%
+check("{{order_forwards}}")
+
+# %% [markdown]
+# `interleaved_in_groups` in the same lab makes a schedule of it. A rank warms up with $2 (p - 1 -
+# r) + (v - 1) N$ forwards: the last rank has its first backward when a group has gone through all
+# chunks but one, and each rank before it needs two forwards more. With its next forward, rank 0
+# then keeps the most. How many micro-batches is that, if a forward of one chunk counts as $1/v$?
+
+# %%
+kept = predict(f"Rank 0 keeps, {p} ranks, {odd} micro-batches, 2 chunks, groups of {p + 2}",
+               unit="micro-batches")
+
+# %%
+groups = lab("grouped_schedules")
+rows_of = {size: schedules.rows_of(schedules.interleaved_in_groups, p, odd, size=size)
+           for size in (p, p + 2)}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what the schedule keeps.
+kept.compare((2 * (p - 1) + p + 2 + 1) / 2, groups.most_kept(rows_of[p + 2]) / 2,
+             kind="activations", wire="counted")
+
+# %%
+Table(["N", "groups", "bubble (forwards)", "rank 0 keeps"],
+      [groups.describe_size(p, odd, 2, size) for size in range(1, odd + 1)])
+
+# %% [markdown]
+# Read the table by its smallest group.
+#
+# * **Each group has at least $p$ micro-batches**: the bubble is $\frac{p-1}{v}$ times a forward and
+#   a backward, as if nothing were left over.
+# * **The last group has fewer**: the bubble is longer. A rank goes through a short group before its
+#   first micro-batch has come round, and then it waits. (It may even hang.)
+# * **All of several groups have fewer**: with $N \le p - 2$ the ranks hang, with $N = p - 1$ they
+#   may. The warm-up ends before a micro-batch has come round. A single group runs.
+#
+# If $N \ge p$, rank 0 keeps $\frac{2(p-1) + (v-1)N + 1}{v}$ micro-batches, or all $m$ if these are
+# fewer. So take the smallest $N$ of the first kind.
+
+# %% [markdown]
+# Here are both kinds on real ranks, whose computing is emulated.
+
+# %% tags=["nbval-ignore-output"]
+halves = {kind: seconds / 2 for kind, seconds in pace.items()}  # of one chunk
+emulate = lab("emulated_pipelines").emulate
+plot_schedule({f"{odd} micro-batches, N = {size}": emulate(rows, halves)[1]
+               for size, rows in rows_of.items()})
+
+# %% [markdown]
+# And the gradients and the loss, beside those of one process in float64:
+
+# %%
+cases = [(odd, p), (odd, p + 2), (odd, odd), (p - 1, p), (odd, "breadth-first")]
+of_ranks = launch(groups.try_groups, cases, world_size=p).values
+Table(["micro-batches", "N", "as one process, up to rounding"],
+      [[str(count), str(size), str(all(of[count, size] <= rounding() for of in of_ranks))]
+       for count, size in cases])
+
+# %% [markdown]
+# What is a larger group good for? A micro-batch needs $p$ turns to come round, and a rank needs it
+# again after $N$ turns. The other $N - p$ turns are slack for slow messages. $N = p$ is
+# **depth-first**. With $N = m$, all forwards of a chunk precede those of the next one, as in
+# **breadth-first**, which also runs all forwards before the first backward, and keeps all of them.
+
+# %%
+shares, many = [0, 0.1, 0.2, 0.3], 4 * p
+sizes = {f"N = {size}": schedules.rows_of(schedules.interleaved_in_groups, p, many, size=size)
+         for size in (p, p + p // 2, 2 * p)}
+plot_against(shares, {f"{name}, keeps {groups.most_kept(rows) / 2:g}":
+                      [groups.bubble_of(rows, 2, share) for share in shares]
+                      for name, rows in sizes.items()},
+             "time of a message (forwards)", "bubble (forwards)",
+             title=f"{p} ranks, {many} micro-batches, 2 chunks (simulated)")
+
+# %% [markdown]
+# Larger groups hide more of the messages and keep more activations. In these simulations, $N = 2p$
+# is the useful end: larger groups hide nothing more. Llama 3's report looks for the best size
+# between both orders.
+#
+# **On GPUs.** Megatron Core has the option `--microbatch-group-size-per-virtual-pipeline-stage` for
+# $N$. It [raises an
+# error](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/pipeline_parallel/schedules.py)
+# if $N$ is below $p$ or above $m$, or if the last group has fewer than $p$ micro-batches, which
+# "introduces dependency bubbles". In torch 2.13, `ScheduleInterleaved1F1B` makes $\lfloor m/p
+# \rfloor$ groups, and refuses $m$ unless they are equally large; `ScheduleLoopedBFS` is
+# breadth-first. None of this was measured here.
+
+# %% [markdown]
+# ## 3 · A backward in two halves
 #
 # A backward computes two gradients. The rank before waits for one of them. No rank waits for the
 # other one. Take a linear layer $y = x A^\top$, and let $g$ be the gradient of $y$:
@@ -143,7 +248,7 @@ check("{{later_weights}}")
 # %% [markdown]
 # Only plain linear layers are split here. What norms and embeddings compute stays in `I`.
 #
-# ## 3 · Beat 1F1B
+# ## 4 · Beat 1F1B
 #
 # Now it is your turn. The rules of the game:
 #
@@ -216,18 +321,22 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 
 # %% [markdown]
 # **To read on.** Narayanan et al. 2021, [Efficient Large-Scale Language Model
-# Training](https://arxiv.org/abs/2104.04473), section 2.2: interleaving.
+# Training](https://arxiv.org/abs/2104.04473), section 2.2: interleaving. Lamy-Poirier 2022,
+# [Breadth-First Pipeline Parallelism](https://arxiv.org/abs/2211.05953).
 
 # %% [markdown]
 # ## What you have learnt
 #
 # * **Interleaving** divides the bubble by the number of chunks. It sends more, and keeps more.
+# * It takes any number of micro-batches in groups of $N$, if each group has at least $p$ of them.
+#   Larger groups hide slow messages, and keep more.
 # * A backward has two halves. Other ranks wait only for `I`. `W` fills time that was idle, and
 #   keeps memory until it is done.
 # * With one chunk on each rank, no step is shorter than $3m + p - 1$, if F, I and W take 1 each.
 #
-# **Your exercises**: [labs/schedules.py](../labs/schedules.py) has {{turn}},
-# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has {{later_weights}}, and a cell above {{my_schedule}}.
+# **Your exercises**: [labs/schedules.py](../labs/schedules.py) has {{turn}} and {{order_forwards}},
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has {{later_weights}}, and a cell above
+# {{my_schedule}}.
 #
 # **Next**: {{next}}.
 

@@ -40,9 +40,10 @@ p, m = world_size, 2 * world_size  # ranks, micro-batches
 # gradients of the weights (08e). Rank $r$ puts each `W` off by $r$ micro-batches. So each rank
 # keeps $p$ of them, no more than 1F1B's first rank.
 #
-# It is the schedule of exercise {{my_schedule}}, `zero_bubble` in [labs/schedules.py](../labs/schedules.py).
-# Further schedules, in [labs/zero_bubbles.py](../labs/zero_bubbles.py), are texts of letters:
-# `"F" * 3 + "FIW" * 5` means three forwards, then five times F, I, W.
+# It is the schedule of exercise {{my_schedule}}, `zero_bubble` in
+# [labs/schedules.py](../labs/schedules.py). Further schedules, in
+# [labs/zero_bubbles.py](../labs/zero_bubbles.py), are texts of letters: `"F" * 3 + "FIW" * 5` means
+# three forwards, then five times F, I, W.
 
 # %%
 h1 = schedules.rows_of(schedules.zero_bubble, p, m)
@@ -139,9 +140,8 @@ plot_schedule(timelines)
 # DeepSeek-V3 has experts on many machines (09e), and their messages take about as long as the
 # computation, says its report. As in [DeepSeek's
 # code](https://github.com/deepseek-ai/DualPipe), a pair is one block here: it begins when the
-# inputs of both have arrived, and both results leave at its end. The simulator knows no messages
-# that take time, so a block takes $t_{F\&B} = t_F + t_B$, and the picture does not show what
-# DualPipe is for.
+# inputs of both have arrived, and both results leave at its end. In the picture above no message
+# takes time, so a block takes $t_{F\&B} = t_F + t_B$.
 
 # %% [markdown]
 # The README of that code gives DualPipe's bubble as $(p/2 - 1)(t_{F\&B} + t_B - 3 t_W)$, where $t_B
@@ -158,6 +158,80 @@ for name, published in (("DualPipeV", p - 1), ("DualPipe", p - 2)):  # with F = 
               f"one after the other {apart.seconds - 3 * m:g}")
 
 # %% [markdown]
+# ### Inside a pair: messages of one chunk while the other computes
+#
+# What is a pair for? In a layer with experts on other ranks (09e), a forward has four pieces:
+# attention, **dispatch** of the tokens to their experts, the MLP of the experts, and **combine**,
+# which brings their results back. Dispatch and combine are all-to-alls. The backward has the same
+# pieces in the opposite order, and of attention and MLP it has two halves, I and W. Let each piece
+# of computing take 1, and each all-to-all 1.5, so that a layer computes and sends for equally long.
+# How long is a pair of two chunks with 4 such layers, if the best order is taken?
+
+# %%
+pair_guess = predict("A forward and a backward of 4 layers as one block", unit="pieces")
+
+# %%
+overlapped, message, layers = lab("overlapped_blocks"), 1.5, 4
+forward, backward = overlapped.forward_pieces(layers), overlapped.backward_pieces(layers)
+alone = {name: overlapped.run_pieces([of], message)
+         for name, of in (("a forward alone", forward), ("a backward alone", backward))}
+pair = overlapped.run_pieces([forward, backward], message)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, the bound of computing and of messages, and what was simulated.
+busy = [sum(end - begin for _, piece, begin, end in pair if piece.sends == sends)
+        for sends in (False, True)]
+pair_guess.compare(max(busy), overlapped.length_of(pair), kind="communication", wire="simulated")
+
+# %%
+lab("block_pictures").plot_blocks(alone | {"both as one block": pair})
+
+# %% [markdown]
+# A forward alone computes or sends, never both, because each piece needs the one before. In a pair,
+# one chunk's messages travel while the other one computes. The order was found by a simple rule:
+# take what can begin first, and gradients of weights last. The longer row is then a bound: the sum
+# of all computing, or of all messages. (Figure 4 of DeepSeek-V3's report draws such a block, with
+# the messages of the pipeline in it, too.)
+#
+# For other times of a message:
+
+# %%
+times_of = {took: overlapped.times_of_blocks(layers, took) for took in (0, 0.5, 1, 1.5, 2, 3)}
+Table(["an all-to-all takes", "F alone", "B alone", "F + B", "F&B, one block", "saved"],
+      [[f"{took:g}", f"{of['F']:g}", f"{of['B']:g}", f"{of['F'] + of['B']:g}", f"{of['F&B']:g}",
+        f"{1 - of['F&B'] / (of['F'] + of['B']):.0%}"] for took, of in times_of.items()])
+
+# %% [markdown]
+# And the whole schedule, with a message of 1.5? Each chunk has the 4 layers. In the second timeline
+# the two of a pair run one after the other. (A B computes its W while its messages travel. An I has
+# all messages and no W, so here it takes as long as a forward.)
+
+# %%
+name = "DualPipe" if zero_bubbles.can_run("DualPipe", p, m) else "DualPipeV"
+both = {way: overlapped.simulate_step(name, p, m, times_of[1.5], joined)
+        for way, joined in (("pairs as blocks", True), ("one after the other", False))}
+plot_schedule({f"{name}, {way}": line for way, line in both.items()}, most_inches=1.3)
+
+# %%
+joined = both["pairs as blocks"]
+idle = [joined.seconds - busy for busy in joined.busy_seconds]
+print(f"{name}: idle for {min(idle):.4g} to {max(idle):.4g} forwards, by rank; the README's bubble "
+      f"{overlapped.published_bubble(name, p, times_of[1.5]):.4g}")
+for way, line in both.items():
+    share = min(overlapped.computing_shares(line, times_of[1.5]))
+    print(f"{way}: no action for {line.idle_share:.0%} of the time,",
+          f"processors compute for {share:.0%}")
+
+# %% [markdown]
+# The timelines show what occupies a rank, and an action occupies it even while it waits for an
+# all-to-all that nothing hides. This is why processors compute for less of the time than the
+# timelines suggest.
+#
+# With messages, ranks idle for different times, since they have different numbers of actions
+# outside of pairs, where messages are not hidden. The README's formula gives one number for all. It
+# assumes that B takes as long as I and W together, and it is exact here if no message takes time.
+
+# %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
 # not wait for each other between steps. "Kept" is the most that a rank keeps: where a micro-batch
 # goes through both chunks of a rank, it counts as a half on each of them.
@@ -167,6 +241,13 @@ judged = zero_bubbles.score_schedules([*zero_bubbles.SCHEDULES, *zero_bubbles.TW
 Table(["schedule", "a step", "idle", "a further step", "kept", "copies of the model"],
       [[name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.further:g}", f"{one.kept:g}",
         one.copies] for name, one in judged.items()])
+
+# %% [markdown]
+# Not every model with experts is trained with DualPipe, and the last column is one reason. Kimi
+# K2's authors kept the interleaved schedule of 08e, with more micro-batches in its warm-up: these
+# let an all-to-all of one micro-batch overlap with another one's computing. DualPipe, they say,
+# "doubles the memory required for parameters and gradients", and needs more parallelism to make up
+# for it ([report](https://arxiv.org/abs/2507.20534), on parallelism).
 
 # %% [markdown]
 # Are these really the published schedules? PyTorch has ZB-V and DualPipeV, too. A schedule object
@@ -265,7 +346,12 @@ explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
 # about a half and a third of $p$ micro-batches, for a larger bubble, says [their
 # page](https://huggingface.co/spaces/sail/pipeline-parallelism-with-controllable-memory).
 # [DeepSeek's code](https://github.com/deepseek-ai/DualPipe) leaves it to you to write the function
-# that runs a forward and a backward at once. Nothing of this box was measured here.
+# that runs a forward and a backward at once. Their [profile
+# data](https://github.com/deepseek-ai/profile-data) show such a pair: 4 layers in each chunk,
+# experts on 64 ranks, and no messages of the pipeline. Megatron Core has a like way for its
+# interleaved schedule, with [`--overlap-moe-expert-parallel-comm` and
+# `--delay-wgrad-compute`](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/moe_a2a_overlap.html).
+# Nothing of this box was measured here.
 
 # %% [markdown]
 # ## Put to the test
@@ -313,7 +399,8 @@ put_to_the_test(f"""
 # * **Zero bubble** means a long run without waits between steps, where F = I = W. Clipping by the
 #   global norm is such a wait.
 # * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
-# * **DualPipe** sends micro-batches in from both ends. Its price is a second copy of the model.
+# * **DualPipe** sends micro-batches in from both ends. Its price is a second copy of the model. A
+#   pair is one block, so that one chunk's messages travel while the other one computes.
 # * Real ranks pause between actions, and `I` may take longer than `W`: some of the bubble comes
 #   back.
 #

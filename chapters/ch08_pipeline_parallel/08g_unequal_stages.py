@@ -12,8 +12,8 @@
 #
 # *Measured in section 2: layers shared out by number, and by time (computing is emulated).*
 #
-# **After this part you can** balance the stages of a pipeline, and tell whether a link is fast
-# enough for it.
+# **After this part you can** balance the stages of a pipeline, share a large output layer between
+# all of them, and tell whether a link is fast enough.
 #
 # {{takes}}
 
@@ -22,7 +22,7 @@ from statistics import median
 
 from pedagogy_lib import (
     Table, check, hint, lab, launch, plot_against, plot_bars, plot_schedule, predict, progress,
-    put_to_the_test, simulate,
+    put_to_the_test, rounding, simulate,
 )
 
 # %% tags=["parameters"]
@@ -139,13 +139,175 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
                              for name, idles in idle_of.items()])
 
 # %% [markdown]
-# Balanced stages are not equal stages. A pipeline cannot cut a layer, so one long layer is a bound
-# for all schedules. What is done about it:
+# Balanced stages are not equal stages. A stage has whole layers, so one long layer is a bound for
+# all schedules. (Micro-batches may be unequal as well: with packed documents, attention takes
+# longer where documents are longer, on *every* stage. No balance of layers helps there; see 09f.)
+# What is done about it:
 #
 # * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
 #   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
 # * Cut the logits over several ranks: with tensor parallelism (07c), or over all stages, as [Yeung
 #   et al. 2024](https://arxiv.org/abs/2411.05288) do.
+
+# %% [markdown]
+# ### An output layer over all stages
+#
+# How long can one layer be? Let tokens be pairs of characters, which makes a vocabulary of 16,384.
+# These are the times of the layers on this machine, forward and backward, and those of the stages
+# with the best balance that whole layers allow.
+
+# %% tags=["nbval-ignore-output"]
+vocabulary_pipeline = lab("vocabulary_pipeline")
+vocabulary_measured = lab("vocabulary_measured")
+vocabulary, big = 128 * 128, {"width": 256, "blocks": max(8, p), "heads": 4}
+took = launch(vocabulary_measured.layer_seconds, vocabulary, p, big, world_size=1).values[0]
+layers = took["layers"]
+whole_sizes = pipeline_parallel.balance(layers, p)
+before = pipeline_balance.work_of(layers, whole_sizes)
+spread = [sum(layers[1:-1]) / p + took["S"] + took["T"]] * p
+print(f"the logits take as long as {layers[-1] / median(layers[1:-1]):.1f} blocks")
+plot_bars([f"stage {k}" for k in range(p)],
+          {"whole layers, balanced": [1e3 * one for one in before],
+           "output layer over all stages": [1e3 * one for one in spread]},
+          "time (ms)", title=f"Forward and backward of a micro-batch, {vocabulary:,} tokens")
+
+# %% [markdown]
+# The second bars are what this section is about: each stage has equally many blocks, and the rows
+# of the output layer for $1/p$ of the tokens. (Blocks count with their mean time. The embedding is
+# cut in the same way; its look-up is left out.)
+#
+# Stage $r$ needs the last stage's output $y$, and computes its logits $s_v$ from it. Their highest
+# one is $m_r$. If it takes each exp relative to $m_r$, it need not wait for any other stage. Its
+# first pass, **S**, gives for each target
+#
+# * three numbers: $m_r$, $\sum_v e^{s_v - m_r}$, and the target's logit if its row is here, else 0;
+# * a vector: $\sum_v e^{s_v - m_r}\, w_v$, where $w_v$ is row $v$ of the output layer.
+
+# %% [markdown]
+# The loss is $\log \sum_v e^{s_v} - s_t$ over the tokens of all stages, as in 07c. Its gradient
+# with respect to $y$ is $\sum_v P_v w_v - w_t$, where $P_v$ is the probability of token $v$. The
+# last stage can compute both from what the stages send, so a micro-batch waits for all stages only
+# once. It then tells them $\log \sum_v e^{s_v}$, with which each stage computes the gradient of its
+# own rows: this is **T**.
+
+# %% [markdown]
+# ### Exercise {{merge_parts}} · Merge the parts of a split softmax
+#
+# Write `merge_parts(statistics, vectors)` in
+# [labs/vocabulary_pipeline.py](../labs/vocabulary_pipeline.py), which runs on the last stage.
+# `statistics` has the shape (stages, 3, targets): of each stage $m_r$, the sum of exp, and the
+# target's logit, or 0 if another stage has it. `vectors` has the shape (stages, targets, width).
+# Return three tensors:
+#
+# * the loss of each target, (targets,);
+# * $\log \sum_v e^{s_v}$ over the tokens of all stages, (targets,);
+# * $\sum_v P_v w_v$ over the tokens of all stages, (targets, width).
+#
+# They have the dtype of `vectors`. Logits may be in the thousands and as far apart, between stages
+# or targets, and no exp may overflow. Nothing is sent.
+
+# %% [markdown]
+# For example, stage 0 has the logits 0 and 0 with the rows 1 and 3 (the width is 1), and stage 1
+# the logit $\log 2$ with the row 5. The target is the first token. Stage 0 gives $m = 0$, sum 2,
+# logit 0 and vector $1 + 3 = 4$. Stage 1 gives $m = \log 2$, sum 1, 0 and vector 5. The sum of exp
+# is $2 + 2 = 4$, so the loss is $\log 4 - 0$. The probabilities are ¼, ¼ and ½, so the third result
+# is ¼ + ¾ + 2½ = 3.5.
+
+# %%
+check("{{merge_parts}}")
+
+# %% [markdown]
+# When should a stage run S and T? A list scheduler finds an order: again and again, it takes the
+# action that can begin earliest. Here a block takes 1 forward, as above. How many
+# micro-batches have to be kept, so that the bubble does not grow with their number?
+
+# %%
+output_schedules = lab("vocabulary_schedules")
+in_blocks = pipeline_parallel.even_sizes(len(weights) - 2, p)
+work = [size + weights[0] / p for size in in_blocks]  # with a part of the embedding
+times = {"F": work, "B": [2 * one for one in work], "S": 2 * weights[-1] / p,
+         "T": weights[-1] / p}
+
+def schedule_with(extra, count):
+    return output_schedules.list_schedule(p, count, times, extra)
+
+Table(["rank 0 keeps", f"bubble, {m} micro-batches", f"{2 * m} micro-batches"],
+      [[p + extra, *(f"{output_schedules.bubble_of(*schedule_with(extra, count)):.4g}"
+                     for count in (m, 2 * m))] for extra in (0, 1, 2)])
+
+# %% [markdown]
+# As many as under 1F1B are too few: each backward on the last rank waits for every rank's S, and
+# meanwhile all ranks have nothing to go forward with. **One more** is enough. (The paper counts the
+# same for a single barrier: $p + 1$.) Now on real ranks, where a block's forward takes 10 ms:
+
+# %% tags=["nbval-ignore-output"]
+pace_of_rank = {kind: [0.010 * one for one in of] if isinstance(of, list) else 0.010 * of
+                for kind, of in times.items()}
+output_rows, _ = output_schedules.list_schedule(p, m, pace_of_rank)
+run = launch(vocabulary_measured.run_step, output_rows, pace_of_rank, world_size=p, device="cpu")
+real = balanced["balanced"][1]
+lab("output_passes").plot_output_passes({
+    "whole layers, balanced": ([[schedules.Action(*one) for one in row] for row in real.rows],
+                               real.spans),
+    "output layer over all stages": (output_rows, vocabulary_measured.spans_of(run)),
+}, "The same model in two ways, on real ranks")
+
+# %% [markdown]
+# In the first picture, the long last layer fills a stage of its own, and others wait for the
+# longest stage. In the second one, every rank has a part of it. Does it compute the same, in
+# float64, with unequal parts of a vocabulary of 37 tokens?
+
+# %%
+found = launch(vocabulary_pipeline.gap, 37, m - 1, world_size=p).values
+print("loss and all gradients as one process, up to rounding:", max(found) <= rounding())
+
+# %% [markdown]
+# What does it send? Per token, the last rank sends $y$ to all others, and each of these sends it
+# the vector, the target's row and three numbers, next to an activation and a gradient for its
+# neighbours. Rank 0 looks up a micro-batch right before its forward: the vector of a token comes
+# from the rank that has its row, and the gradient goes back there.
+
+# %%
+sizes, samples = {"width": 256, "blocks": p, "heads": 4}, 2
+sends = [launch(vocabulary_measured.run_step, output_rows, {}, vocabulary, samples, sizes,
+                world_size=p, device="cpu")]
+sends.append(launch(vocabulary_measured.run_whole, [2] + [1] * (p - 2) + [2], m, vocabulary,
+                    samples, sizes, world_size=p, device="cpu"))
+spread_run, whole_run = (one["step"] for one in sends)
+
+# %% tags=["nbval-ignore-output"]
+planned = vocabulary_measured.plan_bytes(p, m, samples, vocabulary, sizes["width"])  # in bytes
+shown = [(step, kind) for kind in ("parameters", "total") for step in (whole_run, spread_run)]
+Table(["rank", "sent, whole", "spread", "planned", "parameters, whole", "spread", "total, whole",
+       "spread"],
+      [[rank, *(f"{step.sent_bytes[rank] / 1e6:.2f}" for step in (whole_run, spread_run)),
+        f"{planned[rank] / 1e6:.2f}", *(f"{step.peak_bytes[rank][kind] / 1e6:.0f}"
+                                        for step, kind in shown)] for rank in range(p)],
+      note="In MB, of a step.")
+
+# %% [markdown]
+# With whole layers, the first and the last rank have the two large matrices and their gradients,
+# and the last one also the logits. Spread, all ranks have about equally much, however many
+# micro-batches there are, and tied weights are one parameter. The price is more bytes from every
+# rank, and one more micro-batch in flight.
+#
+# **On GPUs.** Yeung et al. use collectives, and two variants with one or two barriers, which keep
+# $p + 1$ and $p + 2$ micro-batches. They report 5 to 51 % more throughput than other ways
+# ([paper](https://arxiv.org/abs/2411.05288),
+# [code](https://github.com/sail-sg/VocabularyParallelism)).
+
+# %% [markdown]
+# Megatron Core places whole layers instead, by a
+# [string](https://docs.nvidia.com/megatron-core/developer-guide/latest/user-guide/features/pipeline_parallel_layout.html).
+# In `"Et*3|(tt|)*29,m|L"`, `|` separates stages, `E` is the embedding, `t` a block, and `L` the
+# loss, which has its own stage here. The `m` is a layer for **multi-token prediction** (MTP), with
+# which DeepSeek-V3 was trained: another block, which predicts one token further ahead and makes a
+# second pass through the shared output layer. By default MTP layers are on the last stage, which is
+# long already. The string may move them to another stage, where `m` is alone here
+# ([guide](https://docs.nvidia.com/megatron-core/developer-guide/nightly/user-guide/features/multi_token_prediction.html)),
+# but that stage then needs the embedding, too
+# ([source](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/models/gpt/gpt_model.py)).
+# None of this was measured here.
 
 # %% [markdown]
 # ## 3 · Links
@@ -315,12 +477,15 @@ put_to_the_test(surprises + f"""
 #
 # * The slowest stage sets the pace of all, under every schedule. Share layers out by time, not by
 #   number.
+# * A long output layer is cut by tokens over all stages. Each backward on the last rank then waits
+#   once for all ranks, so one more micro-batch is kept.
 # * Messages that leave while their sender computes cost little under GPipe. Under 1F1B they cost
 #   more, unless it has **slack**.
 # * A message takes $C / (12\,h\,l\,B)$ forwards. For wide models with many blocks on a stage, a
 #   network card is enough.
 #
-# **Your exercise** stands in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
+# **Your exercises**: {{balance}} is in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
+# and {{merge_parts}} in [labs/vocabulary_pipeline.py](../labs/vocabulary_pipeline.py).
 #
 # **Next**: {{next}}.
 

@@ -14,19 +14,22 @@
 # *Measured in section 2: two replicas of a pipeline with two stages. The lines of no ZeRO and of
 # stage 1 lie on each other.*
 #
-# **After this part you can** choose a ZeRO stage for a pipeline, and clip by the norm over all
-# stages. You can say which features of a training go together with a pipeline.
+# **After this part you can** choose a ZeRO stage for a pipeline, gather its weights once per step,
+# and clip by the norm over all stages. You can say which features of a training go together with a
+# pipeline.
 #
 # {{takes}}
 
 # %% jupyter={"source_hidden": true}
 import json
 import tempfile
+import textwrap
+from functools import partial
 from pathlib import Path
 
 from pedagogy_lib import (
-    Table, check_schedule, compare_rounds, lab, launch, plot_against, plot_bars, plot_schedule,
-    predict, progress, put_to_the_test, rounding, simulate,
+    Table, check, check_schedule, compare_rounds, hint, lab, launch, plot_against, plot_bars,
+    plot_schedule, predict, progress, put_to_the_test, rounding, simulate,
 )
 
 # %% tags=["parameters"]
@@ -36,6 +39,7 @@ world_size = 4
 schedules, pipeline_engines = lab("schedules"), lab("pipeline_engines")
 language_model = lab("language_model")
 composed_pipelines, pipelines_alone = lab("composed_pipelines"), lab("pipelines_alone")
+pipelines_autocast = lab("pipelines_autocast")
 text, p, m = language_model.standard_library(100_000), world_size, 2 * world_size
 
 # %% [markdown]
@@ -100,19 +104,38 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
           title=f"{p} ranks, {m} micro-batches; computing emulated")
 
 # %% [markdown]
-# Outlines are what the schedule alone would leave idle. What lies above them has other reasons: the
-# layers also compute for real, messages take time, and each action runs some Python. ZB-V has six
-# actions where 1F1B has two. So do not compare the bars of two schedules. Compare a bar with its
-# own outline.
+# Outlines are what the schedule alone would leave idle, so compare a bar with its own outline. What
+# lies above has other reasons: layers also compute for real, messages take time, and each action
+# runs some Python, which weighs most in ZB-V, with six short actions where 1F1B has two. On a GPU
+# with stages of many blocks we expect a smaller share.
 #
-# *On CPU cores* an action's overhead depends on what else the cores do, and an action of ZB-V takes
-# only 20 ms. On a GPU with stages of many blocks we expect overhead to be a smaller share.
+# If PyTorch's ZB-V idles longer than the course's, a likely reason is I and W (timed with torch
+# 2.13): for each micro-batch, its engine walks through the graph in Python to find the part that
+# belongs to the weights. The course's engine only splits linear layers.
 
 # %% [markdown]
-# If PyTorch's ZB-V idles longer than the course's, the likely reason is processor time. When we
-# timed the actions of both (torch 2.13), PyTorch's ranks needed more of it in a step, most of it in
-# I and W. For each micro-batch, PyTorch's engine walks through the graph in Python, and looks for
-# the part that belongs to the weights. The course's engine only splits linear layers.
+# ### The message under autocast
+#
+# A receiver allocates memory before a message arrives, so it has to know the shape and the dtype.
+# Under `torch.autocast` a stage that ends with a product returns bfloat16, although its weights are
+# float32. The course's pipeline has messages of the weights' dtype, and an option for others (part
+# 08c). PyTorch's schedule runs its stages in the first step to learn what they return. Which of
+# these give the gradients of one process under autocast?
+
+# %% tags=["nbval-ignore-output"]
+for way in pipelines_autocast.WAYS:
+    print(textwrap.fill(f"{way}: {pipelines_autocast.outcome_of(way)}", 88))
+
+# %% [markdown]
+# The course's pipeline refuses a message that it would misread. PyTorch's schedule keeps what its
+# first step has taught it. If that step ran in float32, say to warm up, then a later message of
+# half the bytes is written into a float32 buffer: two bfloat16 numbers are read as one, and the
+# rest of the buffer is older. The fourth line says whether your version notices it; 2.13 does not,
+# over Gloo. So decide on autocast before the first step, or cast a stage's output. (Gloo notices a
+# message longer than its buffer.)
+#
+# **On GPUs** torchtitan does not use autocast with a pipeline alone, and leaves precision to FSDP2,
+# according to a [pull request](https://github.com/pytorch/torchtitan/pull/2213). NCCL was not tried.
 
 # %% [markdown]
 # ## 2 · Replicas: how often to reduce?
@@ -159,16 +182,128 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
        for way, zero in ways.items()])
 
 # %% [markdown]
-# (In the picture, the lines of no ZeRO and of stage 1 lie on each other.) ZeRO stage 2 saves nearly
-# a third of the gradients here, and sends 4.5 times as much. With more replicas it saves more, up
-# to all gradients but one layer's. But a pipeline's rank has the gradients of its own stage alone,
-# so there is less to save.
+# ZeRO stage 2 saves nearly a third of the gradients here, and sends 4.5 times as much. With more
+# replicas it saves more, up to all gradients but one layer's. But a pipeline's rank has the
+# gradients of its own stage alone, so there is less to save.
+#
+# The lab's ZeRO engines are those of chapter 06, which know nothing of pipelines. An engine that
+# does can gather the weights once in a step and reduce the gradients once. In theory it sends as
+# much as stage 1, but keeps whole weights and gradients during the step. **So with a pipeline one
+# takes ZeRO stage 1, gathers and reduces once in a step, or sends much more.**
 
 # %% [markdown]
-# The lab's ZeRO engines are those of chapter 06, which know nothing of pipelines. An engine that
-# does can gather the weights once in a step, and reduce the gradients once. In theory it then sends
-# as much as stage 1, while it keeps whole weights and gradients during the step. **So with a
-# pipeline one takes ZeRO stage 1, gathers and reduces once in a step, or sends much more.**
+# ### Breadth-first: the weights of one chunk at a time
+#
+# Can a rank gather seldom *and* keep few whole weights? It can if it has several chunks, and the
+# schedule is **breadth-first** (08e): all micro-batches go through a chunk before the next one.
+# Then only one chunk has to be whole at a time. It is gathered, all its forwards run, and it is
+# freed; later the same for its backwards, after which its gradients are reduced. This is why
+# [Lamy-Poirier 2022](https://arxiv.org/abs/2211.05953) takes this order together with fully sharded
+# data parallelism.
+#
+# A **plan** below is the row of a rank with `Move("gather", chunk)`, `Move("free", chunk)` and
+# `Move("reduce", chunk)` in between. `ShardedPipeline` in
+# [labs/sharded_stages.py](../labs/sharded_stages.py) runs it with `gather`, `dispose` and
+# `reduce_gradients` of chapter 06.
+
+# %%
+sharded = lab("sharded_stages")
+Move = sharded.Move
+
+def plan_moves(row):
+    plan, held = [], None
+    for number, action in enumerate(row):
+        if action.chunk != held:
+            if held is not None:
+                plan.append(Move("free", held))
+            held = action.chunk
+            plan.append(Move("gather", held))
+        plan.append(action)
+        ### BEGIN SOLUTION
+        if all(later.chunk != held for later in row[number + 1 :]):
+            plan += [Move("reduce", held), Move("free", held)]
+            held = None
+        ### IT WAS
+        # if action.kind == "B":
+        #     plan += [Move("reduce", held), Move("free", held)]
+        #     held = None
+        ### END SOLUTION
+    return plan
+
+for count in (2, 4):
+    (plan, _), _ = sharded.plan_rows("breadth-first", count, 2, plan_moves)
+    print(f"{count} micro-batches, {sharded.count_moves(plan, 'gather')} gathers:")
+    print(textwrap.fill(" ".join(map(str, plan)), 80))
+
+# %% [markdown]
+# ### Exercise {{plan_moves}} · Debug weights gathered for each micro-batch
+#
+# The gradients of this plan are right, but it sends more with every micro-batch. The cell above
+# shows it for rank 0 and 2 chunks. Mend `plan_moves(row)`. `row` is a list of actions, each with a
+# `kind` (`"F"` or `"B"`), a `microbatch` and a `chunk`, in any order that can run. Return a list
+# of all these actions, in their order, with `Move`s in between:
+#
+# * A chunk is whole when an action needs it, and at most one chunk is whole at a time.
+# * A chunk is gathered as seldom as this allows, and is not whole in the end.
+# * Each chunk is reduced once, after its last backward, while it is whole.
+
+# %% [markdown]
+# Until a chunk is reduced, the gradients of its micro-batches add up in `.grad`. For example, for
+# F0 F1 B0 B1 of one chunk the plan is gather.0 F0 F1 B0 B1 reduce.0 free.0.
+
+# %%
+check("{{plan_moves}}", plan_moves)
+
+# %% [markdown]
+# Let a rank have $v = 4$ chunks, and room for one of them at a time. How many gathers does a
+# breadth-first step with 8 micro-batches need?
+
+# %%
+gathers = predict("Breadth-first, 4 chunks, one whole at a time, 8 micro-batches", unit="gathers")
+
+# %%
+plans = {}
+for order in sharded.ORDERS:
+    for room, most in (("one", 1), ("two", 2), ("all", 4)):
+        for count in (4, 8):
+            plans[f"{order}, {room}, {count}"] = sharded.plan_rows(
+                order, count, 4, partial(sharded.plan_with_room, most=most))
+run = launch(sharded.measure_plans, plans, 4, world_size=4, device="cpu")
+first = {name: of_ranks[0] for name, (of_ranks, _) in plans.items()}  # rank 0's plans
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what the plan has.
+gathers.compare(2 * 4 - 1, sharded.count_moves(first["breadth-first, one, 8"], "gather"),
+                kind="communication", wire="counted")
+
+# %% [markdown]
+# Each chunk is gathered twice, but the last one only once: its backwards follow its forwards. Here
+# two pipelines of two ranks are replicas. "Room" is how many chunks may be whole at a time, and the
+# chunk that is needed latest is freed first.
+
+# %% tags=["nbval-ignore-output"]
+names = [name for name in plans if name.endswith(", 8")]
+kinds = ("parameters", "gradients", "activations")
+Table(["order, room", "gathers, m = 4", "m = 8", "sent (planned), m = 8", *kinds],
+      [[name.removesuffix(", 8"),
+        *(sharded.count_moves(first[name[:-1] + count], "gather") for count in "48"),
+        f"{sharded.models_sent(run, name):.2f} ({sharded.models_planned(run, first[name]):.2f})",
+        *(f"{sharded.peak_kilobytes(run, name, kind):,.0f} kB" for kind in kinds)]
+       for name in names],
+      note="Of rank 0, with peak memory; sent to its replica, as a multiple of its weights.")
+
+# %% [markdown]
+# With room for one chunk, breadth-first gathers $2v - 1$ times, whatever $m$ is, while depth-first
+# changes its chunk again and again. If all chunks stay whole, both gather $v$ times. The price of
+# breadth-first is that every micro-batch is kept on all chunks, as under GPipe. In exchange, whole
+# gradients exist for one chunk at a time. To prefetch a chunk while another one computes (06f), a
+# rank needs room for two. This lab gathers when a chunk is needed, so it hides no gather.
+
+# %%
+gaps = {order: launch(sharded.gap_of_plan, order, 3, 2, plan_moves, world_size=4).values
+        for order in sharded.ORDERS}
+for order, of_ranks in gaps.items():
+    print(f"{order}: weights as one process after two steps:", max(of_ranks) <= rounding())
 
 # %% [markdown]
 # **On GPUs.** DeepSpeed refuses the pair: its pipeline engine asserts that ["ZeRO-2 and ZeRO-3 are
@@ -178,7 +313,9 @@ Table(["", "sent, 8 micro-batches", "gradients kept at most"],
 # forward](https://github.com/pytorch/torchtitan/blob/main/torchtitan/distributed/fsdp.py), "to
 # avoid per-microbatch all-gathers": gathered weights stay for the whole step. PyTorch's pipelines
 # reduce gradients once, after the last micro-batch (`perform_reduce_grad` in torch 2.13). This is
-# the way that gathers and reduces once. Nothing of this box was measured here.
+# the way that gathers and reduces once. For FSDP2 stages, its schedules of several chunks put
+# `UNSHARD` and `RESHARD` into the list of actions, with at most three stages whole by default
+# (`_add_unshard_reshard` in torch 2.13). Nothing of this box was measured here.
 
 # %% [markdown]
 # ## 3 · Weights on two ranks, and one norm for all
@@ -337,9 +474,13 @@ put_to_the_test(f"""
 #
 # * With a pipeline, ZeRO stage 1 reduces once in a step. Stages 2 and 3 pay for each micro-batch,
 #   unless the engine gathers and reduces once in a step.
+# * **Breadth-first** needs the weights of one chunk at a time, so it gathers $2v - 1$ times in a
+#   step, whatever the number of micro-batches. It keeps all activations.
 # * The norm for clipping runs over all stages and shards, and counts tied weights once.
 # * What does not go together should say so. Everything else is compared with one process.
 # * Compare an engine's idle time with what its schedule alone would leave.
+#
+# **Your exercise**, {{plan_moves}}, is in a cell above.
 #
 # **To change**: in [labs/composed_pipelines.py](../labs/composed_pipelines.py),
 # `DataParallelPipeline` is a training with all of this.

@@ -129,11 +129,12 @@ check("{{share_of_copy}}", share_of_copy)
 # |---|---|---|---|
 # | any | all copies | the mean over all samples | dp |
 # | cut along tp | this rank alone | nothing | |
-# | layer norm, bias behind a sum | all ranks along tp | nothing: it is the same on all | |
+# | outer norm, bias behind a sum | all ranks along tp | nothing: it is the same on all | |
+# | norm inside attention (07c) | all ranks along tp | what the other ranks' heads give | tp |
 # | tied embedding | first and last stage | the other stage's part | the two ends of pp |
 #
 # The third kind lacks nothing, because `Copy` of chapter 07 has already summed what came back from
-# the parts.
+# the parts. The fourth one lies behind `Copy`. The model of this part has none.
 
 # %% [markdown]
 # ### Exercise {{average_over_copies}} · Average gradients over the copies

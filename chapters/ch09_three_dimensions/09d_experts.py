@@ -15,7 +15,8 @@
 # small model. Without balancing, half of the experts are hardly used.*
 #
 # **After this part you can** write a router, say how large a mixture of experts is and how much of
-# it a token meets, balance it in two ways, and say what a capacity costs.
+# it a token meets, keep a router's scores small, balance the experts in two ways, and say what a
+# capacity costs.
 #
 # {{takes}}
 
@@ -23,7 +24,7 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, plot_bars, predict, progress, put_to_the_test,
+    Table, check, hint, lab, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -88,17 +89,25 @@ with torch.device("meta"):
     ends = 2 * [(32_000, width)] + [(width,)]
     shapes = ends + layers * (attention + experts_and_router)
     counted = sum(torch.empty(shape).numel() for shape in shapes)
+print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion")
 mixtral.compare(whole / 1e9, counted / 1e9, kind="parameters")
 
 # %% [markdown]
-# It is not 8 · 7 = 56 billion: only the MLPs are there eight times. All parameters have to lie in
-# some memory, though a token meets few of them:
-
-# %%
-print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion")
-
-# %% [markdown]
-# So experts save time, not memory. That is why they are spread over ranks.
+# It is not 8 · 7 = 56 billion, because only the MLPs exist eight times. A token meets few of these
+# parameters, but all of them need memory. Experts save time, not memory, and that is why they are
+# spread over ranks. Newer models have more and smaller experts (parameters in billions; section 5
+# explains shared experts):
+#
+# | model | parameters | a token meets | experts | chosen | shared |
+# |---|---|---|---|---|---|
+# | [DeepSeek-V3](https://github.com/deepseek-ai/DeepSeek-V3/blob/main/inference/configs/config_671B.json) | 671 | 37 | 256 | 8 | 1 |
+# | [Kimi K2](https://github.com/MoonshotAI/Kimi-K2) | 1,000 | 32 | 384 | 8 | 1 |
+# | [Qwen3-235B-A22B](https://arxiv.org/abs/2505.09388) | 235 | 22 | 128 | 8 | 0 |
+# | [gpt-oss-120b](https://github.com/openai/gpt-oss/blob/main/gpt_oss/torch/model.py) | 117 | 5.1 | 128 | 4 | 0 |
+#
+# Experts are counted in what the links lead to, and parameters are as the authors give them (those
+# of DeepSeek-V3 in its [report](https://arxiv.org/abs/2412.19437), those of gpt-oss in its
+# [README](https://github.com/openai/gpt-oss)). A token of these models meets 3 to 9 % of them.
 
 # %% [markdown]
 # ## 2 · The router
@@ -151,6 +160,52 @@ for k in (1, 2):
 # %% [markdown]
 # With $k=1$, a softmax over the one chosen expert is always 1. Its gradient is 0, and from the
 # task's loss the router never learns.
+
+# %% [markdown]
+# ### A loss that keeps scores small
+#
+# Add the same number to all scores of a token: its probabilities stay as they are. So the task's
+# loss does not care how large scores become. Rounding does. A number in bfloat16 has 8 bits, so
+# neighbours of 100 are 0.5 apart, and exp turns this distance into a factor of 1.6. Here are random
+# scores, the same ones plus 10, 100 and 1,000:
+
+# %%
+exact = torch.randn(4096, n_experts, generator=torch.Generator().manual_seed(2))
+rows = []
+for shift in (0, 10, 100, 1000):
+    rounded = (exact + shift).bfloat16().float()
+    weight, expert = experts.route(exact, 1)
+    change = (rounded.softmax(-1).gather(-1, expert) / weight - 1).abs().mean()
+    moved = (experts.route(rounded, 1)[1] != expert).float().mean()
+    rows.append([shift, f"{change:.1%}", f"{moved:.1%}"])
+Table(["added to all scores", "weight changes by, mean", "tokens with another expert"], rows)
+
+# %% [markdown]
+# Two remedies go together. The router computes in float32, as the lab's layer does, even if tokens
+# and weights have 16 bits: to convert its *scores* would be too late. And the **router z-loss** of
+# [ST-MoE](https://arxiv.org/abs/2202.08906) pulls on the size of the scores: for each token take
+# the logarithm of the softmax's denominator,
+#
+# $$z = \log \sum_e \exp(\mathrm{score}_e),$$
+#
+# and add the mean of $z^2$ over all tokens to the loss, with a small weight. A shift of the scores
+# by a number moves $z$ by the same number, so the loss pulls $z$ to 0 from either side.
+
+# %% [markdown]
+# ### Exercise {{router_z_loss}} · Router z-loss over all ranks' tokens
+#
+# Write `router_z_loss(scores, group=None)` in [labs/experts.py](../labs/experts.py). `scores` has
+# the shape (tokens, n), and it returns a tensor with one number, the mean of $z^2$. With a `group`,
+# ranks may have different numbers of tokens, and some none. After the backward, gradients are
+# averaged over its ranks. So return the number whose *mean over the ranks* is the mean over the
+# tokens of all of them. It may cost one all-reduce of one number, which is exact. The loss keeps
+# the scores' dtype.
+#
+# For example, rank 0 has one token with $z = 2$, and rank 1 has three with $z = 0$. The mean over
+# the tokens is 1, so rank 0 returns 2 and rank 1 returns 0.
+
+# %%
+check("{{router_z_loss}}")
 
 # %% [markdown]
 # ## 3 · Some get everything
@@ -222,22 +277,17 @@ busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind=
 check("{{balancing_loss}}")
 
 # %% [markdown]
-# ### A bias that moves
-#
-# The second remedy leaves the loss alone. Each expert has a **bias**, which is added to its score
-# where experts are chosen. After each step the bias of a busy expert goes down a little, and that
-# of an idle one goes up. This is the idea of DeepSeek-V3, [described
-# here](https://arxiv.org/abs/2408.15664).
-
-# %% [markdown]
 # ### Exercise {{moved_bias}} · Update the routing bias
 #
-# Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
-# number for each expert, `loads` how many choices fell on each of them, as whole numbers. It
-# returns a new tensor: `rate` less for each expert that had more than the mean, `rate` more for
-# each that had less, and the same for one that had exactly the mean.
+# The second remedy, [from DeepSeek](https://arxiv.org/abs/2408.15664), leaves the loss alone. Each
+# expert has a **bias**, added to its score where experts are chosen. It goes down after a step in
+# which the expert was busy, and up after one in which it was idle.
 #
-# For example, with a bias of [0, 0, 0], loads [6, 3, 0] and a rate of 0.1 it is [-0.1, 0, 0.1].
+# Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
+# number per expert, `loads` the whole numbers of choices. It returns a new tensor: `rate` less for
+# each expert that had more than the mean, `rate` more for each that had less, and the same for one
+# that had exactly the mean. With a bias of [0, 0, 0], loads [6, 3, 0] and a rate of 0.1 it is
+# [-0.1, 0, 0.1].
 
 # %%
 check("{{moved_bias}}")
@@ -253,20 +303,8 @@ lab("expert_loads").plot_loads(
     title=f"Load of the {n_experts} experts of the first layer",
 )
 
-# %% [markdown]
-# The same as a film: what each expert gets in a step. Play it, or use the arrow keys.
-
 # %% tags=["nbval-ignore-output"]
 shares = {name: 100 * loads / loads.sum(1, keepdim=True) for name, (*_, loads) in trainings.items()}
-
-def shares_in(step):
-    return plot_bars(range(n_experts), {name: of[step] for name, of in shares.items()},
-                     "share of all choices (%)", "expert", title=f"Step {step}",
-                     highest=max(of.max().item() for of in shares.values()))
-
-explore(shares_in, step=[20, *range(20), *range(21, steps)])
-
-# %% tags=["nbval-ignore-output"]
 Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean", "loss"],
       [[name, f"{shares_in_the_end(loads).max():.0f} %", f"{shares_in_the_end(loads).min():.0f} %",
         f"{shares[name][-20:].amax(1).mean():.0f} %",
@@ -286,6 +324,26 @@ Table(["training", "busiest, over 20 steps", "idlest", "busiest in a step, mean"
 # its training, and keeps a small balancing loss as well, says [its
 # report](https://arxiv.org/abs/2412.19437). Loads may be counted over a micro-batch, a sequence, or
 # all ranks: Megatron-LM has an option for each. Ours counts over all ranks.
+
+# %% [markdown]
+# And the z-loss? One more training has both losses. $z^2$ is that of the last step:
+
+# %% tags=["nbval-ignore-output"]
+with_z = train_experts(weight=0.1, z_weight=0.01)
+models = {"balancing loss": trainings["balancing loss"], "balancing and z-loss": with_z}
+scores_of = {name: experts.expert_layers(model)[0].scores for name, (model, *_) in models.items()}
+Table(["training", "mean z²", "largest score", "loss"],
+      [[name, f"{experts.router_z_loss(of):.2f}", f"{of.max():.1f}",
+        f"{sum(models[name][1][-20:]) / 20:.2f}"] for name, of in scores_of.items()])
+
+# %% [markdown]
+# Eight equal scores of 0 have $z = \log 8$, so $z^2$ begins near $\log^2 8 = 4.3$. The z-loss pulls
+# it to 0, and no score is larger than its token's $z$. A score far *below* 0 does no harm: its
+# probability is nearly 0, however it is rounded.
+#
+# After so few steps these scores are too small for bfloat16 to hurt, with or without the z-loss,
+# and one seed's losses decide nothing. It is an insurance for long trainings: that it keeps them
+# from diverging is what the paper says, and was not measured here.
 
 # %% [markdown]
 # ### What do they know?
@@ -320,7 +378,8 @@ favourites(trainings["balancing loss"][0])
 # systems give each expert room for a fixed number of tokens, its **capacity**. The **capacity
 # factor** says how much room that is: 1.0 is what an expert gets if all get the same, rounded up. A
 # choice that finds no room is **dropped**: this expert adds nothing for the token, and the residual
-# connection carries the token on.
+# connection carries the token on. What does that cost? After the exercise we train four times with
+# a capacity.
 
 # %% [markdown]
 # ### Exercise {{kept}} · Drop choices beyond the capacity
@@ -338,12 +397,9 @@ favourites(trainings["balancing loss"][0])
 # %%
 check("{{kept}}")
 
-# %% [markdown]
-# What does it cost? We train four times with a capacity. How much is dropped if nobody keeps
-# balance?
-
 # %%
-dropped = predict("Share of the choices that are dropped, with capacity factor 1", unit="%")
+dropped = predict("Share of the choices that are dropped, without balancing, with factor 1",
+                  unit="%")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What is dropped with a capacity; your prediction, theory, and what was measured.
@@ -386,31 +442,12 @@ Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the 
 # %% [markdown]
 # ## 5 · A shared expert
 #
-# Some models have one more MLP in each layer, and **all** tokens go through it beside the chosen
-# experts. The idea is that this **shared expert** learns what every token needs, so that no other
-# expert has to. The lab has it as `shared=True`, and DeepSeek's models use it. It means that a
-# token meets one more expert. All three trainings below have a balancing loss with weight 0.01.
-
-# %% tags=["nbval-ignore-output"]
-def small(**options):
-    """Parameters of a model, those that a token meets, and the loss in the last 20 steps."""
-    model = experts.make_expert_transformer(n_experts, **options)
-    whole = sum(p.numel() for p in model.parameters())
-    idle = sum(p.numel() for layer in experts.expert_layers(model) for p in layer.mlps.parameters())
-    _, losses, _ = train_experts(model, weight=0.01)
-    used = whole - idle * (n_experts - options.get("k", 1)) // n_experts
-    return whole, used, sum(losses[-20:]) / 20
-
-kinds = {"one": {}, "two": {"k": 2},
-         "one, and a shared one, all half as wide": {"hidden": 128, "shared": True}}
-sizes = {name: small(**options) for name, options in kinds.items()}
-Table(["a token's experts", "parameters", "a token meets", "loss, mean of the last 20 steps"],
-      [[name, f"{whole:,}", f"{used:,}", f"{loss:.2f}"]
-       for name, (whole, used, loss) in sizes.items()])
-
-# %% [markdown]
-# One training of each small model is no proof that one kind is better. The table shows what each
-# kind costs, in parameters and in what a token meets.
+# Some models have one more MLP in each layer, and **all** tokens go through it, in addition to the
+# chosen experts. The idea is that this **shared expert** learns what every token needs, so that no
+# other expert has to. The lab has it as `shared=True`, and DeepSeek's models use it. It costs as
+# much memory as one more expert, and each token meets one more: to keep a token's FLOPs as they
+# were, such models make all experts narrower. Whether a shared expert makes a model better was not
+# measured here.
 
 # %% [markdown]
 # ## Put to the test
@@ -418,18 +455,18 @@ Table(["a token's experts", "parameters", "a token meets", "loss, mean of the la
 # What a source says about this, beside what this notebook has found.
 
 # %% jupyter={"source_hidden": true}
-whole, used, _ = sizes["one"]
 put_to_the_test(f"""
 - Mixture of experts: training sparse models | web page | right for time, not for memory | a token
-  meets {used / whole:.0%} of the parameters of the first model of section 5; all of them have to be
-  stored, and in a training all of them get a gradient and an optimizer's state
+  meets {used / whole:.0%} of Mixtral's parameters (section 1); all of them have to be stored, and
+  in a training all of them get a gradient and an optimizer's state
 """)
 
 # %% [markdown]
 # **Sources.** Fedus et al. 2021, *Switch Transformers* ([arXiv](https://arxiv.org/abs/2101.03961)).
 # Lepikhin et al. 2020, *GShard* ([arXiv](https://arxiv.org/abs/2006.16668)). Jiang et al. 2024,
 # *Mixtral of Experts* ([arXiv](https://arxiv.org/abs/2401.04088)). Wang et al. 2024,
-# *Auxiliary-Loss-Free Load Balancing* ([arXiv](https://arxiv.org/abs/2408.15664)).
+# *Auxiliary-Loss-Free Load Balancing* ([arXiv](https://arxiv.org/abs/2408.15664)). Zoph et al.
+# 2022, *ST-MoE* ([arXiv](https://arxiv.org/abs/2202.08906)).
 
 # %% [markdown]
 # ## What you have learnt
@@ -437,7 +474,7 @@ put_to_the_test(f"""
 # * A **mixture of experts** has $n$ MLPs in a layer, and a token goes through $k$ of them. Time
 #   goes with $k$, memory with $n$.
 # * The **router** learns through the weights alone. If nobody keeps balance, few experts get nearly
-#   everything.
+#   everything. A **z-loss** keeps its scores small; over ranks it is a mean over all tokens.
 # * A **balancing loss** pulls on the router's probabilities. A **bias** changes who is chosen, and
 #   no weight.
 # * A **capacity** makes shapes fixed, and drops what finds no room.

@@ -11,7 +11,7 @@
 # in a ring much smaller, by heads with a fused kernel
 # smallest](../assets/covers/09f_long_contexts.png)
 #
-# *Measured in section 5: the most that a rank holds during attention, forward and backward, on four
+# *Measured in section 6: the most that a rank holds during attention, forward and backward, on four
 # ranks. For the ring, theory is exact to the byte.*
 #
 # **After this part you can** put attention together from pieces, send keys round in a ring, swap
@@ -23,12 +23,12 @@
 import torch
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
+    Table, check, hint, lab, launch, plot_against, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
 ranks = 4
-budget_megabytes = 8.0  # of a rank, in section 5
+budget_megabytes = 8.0  # of a rank, in section 6
 
 # %% [markdown]
 # ## 1 · One layer that needs all of it
@@ -41,30 +41,20 @@ budget_megabytes = 8.0  # of a rank, in section 5
 # %% [markdown]
 # Four things still have to know of the whole text:
 #
-# * **Positions** are those in the whole text, also the angles of rotary embeddings.
+# * **Positions** are those in the whole text, also for rotary angles (exercise {{attend_from_piece}}).
 # * **Targets** are shifted by one *before* the text is cut. The next letter of a piece's last place
 #   is on another rank.
 # * **The loss**: the mean of the ranks' means is right only if all ranks have equally many targets.
 #   With padding, sum up, and divide by the number of targets on all ranks.
-# * **The mask**, if several documents are packed into one text, and **dropout** in attention.
+# * **The mask**, if several documents are packed into one text (section 4), and **dropout** in
+#   attention.
 
 # %% [markdown]
 # Attention is different. A query looks at the keys of all places before it, and most of them are on
 # other ranks. Either the keys come to the query, or all places of some heads come together on one
-# rank. First: why not simply give every rank the whole text?
-
-# %%
-scores = predict("Memory of the scores of one head, for 128,000 places, in bfloat16", unit="GB")
-
-# %% jupyter={"source_hidden": true}
-# Your prediction, theory, and a matrix of that size: made on a device without memory.
-matrix = torch.empty(128_000, 128_000, dtype=torch.bfloat16, device="meta")
-scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
-
-# %% [markdown]
-# And that is one head, of one layer, of one sample. **Fused** attention never stores this matrix
-# (chapter 05). But it still computes its numbers, and the other activations of each layer grow with
-# the text, too. So computing and activations have to be shared out.
+# rank. Why not simply give every rank the whole text? **Fused** attention never stores the scores
+# (chapter 05). But it still computes them, and their number grows with the square of the text. The
+# other activations of each layer grow with the text, too. So both have to be shared out.
 
 # %% [markdown]
 # ## 2 · Attention in pieces
@@ -186,8 +176,7 @@ check("{{ring_attention}}")
 # keys and lse. The gradients of keys and values travel with the keys and values. They are passed on
 # once more at the end, and so come back to the rank that has these keys. The lab's `RingAttention`
 # has this backward.
-
-# %% [markdown]
+#
 # ### Who waits?
 #
 # In a row, the queries of rank 0 see half of one block. The queries of the last rank see $n - 1$
@@ -225,9 +214,7 @@ idle.compare((2 * ranks - 1) / ranks, max(in_a_row) * ranks / sum(in_a_row), kin
 # For example, 8 places for 2 ranks: [0, 1, 6, 7] and [2, 3, 4, 5].
 
 # %%
-check("{{zigzag}}")
-
-# %%
+display(check("{{zigzag}}"))
 zigzag = pairs(long_contexts.zigzag)
 Table(["rank", "pairs, in a row", "pairs, zigzag"],
       [[rank, f"{a:,}", f"{b:,}"] for rank, (a, b) in enumerate(zip(in_a_row, zigzag))])
@@ -235,17 +222,127 @@ Table(["rank", "pairs, in a row", "pairs, zigzag"],
 # %% [markdown]
 # So with four ranks in a row, a rank would compute for $\frac47$ of the time on average, and wait
 # for the rest. In a zigzag nobody waits.
-
-# %% [markdown]
+#
 # Our `ring_attention` is coarser. It computes whole blocks, and throws away what a query must not
 # see. In a row, the ranks compute 1, 2, 3 and 4 blocks: the busiest one computes $4 / 2.5 = 1.6$
 # times the mean. In the zigzag a block is half a piece by half a piece. Three ranks compute 9 such
-# blocks. On the last rank the two halves touch and make one large block, so it computes 10, or
-# $10 / 9.25 = 1.08$ times the mean. If four ranks share fewer cores, the gain in time does not
-# show: a rank that waits leaves its core to another one.
+# blocks, and the last one, whose two halves touch, computes 10, or $10 / 9.25 = 1.08$ times the
+# mean. If ranks share cores, the gain in time does not show: a rank that waits leaves its core to
+# another one.
 
 # %% [markdown]
-# ## 4 · Heads for places
+# ## 4 · Documents and windows
+#
+# Texts for training are often **packed**: several documents lie in one row, and a query sees only
+# keys of its own document. A document of $L$ tokens then has $L (L + 1) / 2$ pairs, so rows of
+# equally many tokens differ in work. On two ranks of dp, or in two micro-batches of a pipeline, the
+# long one keeps others waiting. Count the pairs with the mask itself:
+
+# %%
+def mask_of(lengths):
+    """Return a mask, True where a query sees a key: of its own document, and not later."""
+    document = torch.arange(len(lengths)).repeat_interleave(torch.tensor(lengths))
+    return (document.unsqueeze(-1) == document).tril()
+
+one, eight = (int(mask_of(lengths).sum()) for lengths in ([4096], 8 * [512]))
+print(f"4,096 tokens: one document has {one:,} pairs, eight have {eight:,}: {eight / one:.3f}")
+
+# %% [markdown]
+# ### Exercise {{pairs_per_rank}} · Pairs per rank for packed documents (cu_seqlens)
+#
+# Along cp, work depends on which queries a rank has. Write `pairs_per_rank(cu_seqlens, places)`
+# without a mask.
+#
+# * `cu_seqlens` is a list of **cumulative lengths**: where each document begins, and last the
+#   row's length. No document is empty.
+# * `places` is a list with an ascending int64 tensor for each rank: its queries' places.
+# * Return a list of ints: for each rank, the pairs of one of its queries and a key, on any rank,
+#   that this query sees.
+#
+# For example, `[0, 3, 8]` are documents of 3 and 5 tokens. Rank 0's queries at places 0, 1, 6, 7
+# see 1, 2, 4, 5 keys, and rank 1's at 2, 3, 4, 5 see 3, 1, 2, 3. The result is `[12, 9]`.
+
+# %%
+def pairs_per_rank(cu_seqlens, places):
+    ### BEGIN SOLUTION
+    starts = torch.tensor(cu_seqlens)
+    return [int((mine - starts[torch.bucketize(mine, starts, right=True) - 1] + 1).sum())
+            for mine in places]
+    ### END SOLUTION
+
+check("{{pairs_per_rank}}", pairs_per_rank)
+
+# %%
+# Three documents on four ranks: in pieces, in a zigzag of the row, in a zigzag of each document.
+lengths, starts, n = [2560, 1024, 512], [0, 2560, 3584], 4
+of_each = [long_contexts.zigzag(length, n) for length in lengths]
+layouts = {"in a row": long_contexts.contiguous_places(sum(lengths), n),
+           "zigzag of the row": long_contexts.zigzag(sum(lengths), n),
+           "zigzag of each document": [torch.cat([start + of[rank] for start, of in
+                                                  zip(starts, of_each)]) for rank in range(n)]}
+seen = mask_of(lengths).sum(-1)  # keys of each query
+work = {name: [int(seen[mine].sum()) for mine in places] for name, places in layouts.items()}
+Table(["layout", "pairs of ranks 0 to 3", "busiest / mean"],
+      [[name, ", ".join(f"{count:,}" for count in of), f"{max(of) * n / sum(of):.2f}"]
+       for name, of in work.items()])
+
+# %% [markdown]
+# The zigzag balances one document. For a row of three, it is worse here than plain pieces, while
+# one zigzag per document balances all.
+#
+# **On GPUs.** Short pieces make kernels less efficient, so WLB-LLM chooses at runtime whether to
+# shard each document along cp. It also packs rows of equal work, and reports 1.23 times the speed
+# on average ([paper](https://arxiv.org/abs/2503.17924)). Megatron Bridge can pad each document to a
+# multiple of 2 · cp
+# ([code](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/0840cdf5d478579608ca95673b04242925677c52/src/megatron/bridge/data/datasets/packed_sequence.py)).
+# Its *dynamic context parallelism* gives each packed micro-batch a cp group for its longest
+# document
+# ([documentation](https://docs.nvidia.com/nemo/megatron-bridge/nightly/training/dynamic-context-parallel.html)).
+# None of this was measured here.
+#
+# ### Layers that see less
+#
+# In some layers a query sees a **window**: its last 512 places, for example. Whose keys does a rank
+# need then?
+
+# %%
+def ranks_in_window(places, window):
+    """Return for each rank the ranks whose keys its queries see."""
+    return [[source for source, theirs in enumerate(places)
+             if any(theirs[b][-1] > mine[a][0] - window
+                    for a, b in long_contexts.blocks(mine, theirs))] for mine in places]
+
+Table(["layout", "ranks 0 to 3 need the keys of ranks"],
+      [[layout.__name__, str(ranks_in_window(layout(4096, 4), 512))]
+       for layout in (long_contexts.contiguous_places, long_contexts.zigzag)])
+
+# %% [markdown]
+# In a row, a rank needs the last keys of one neighbour and no ring, because this window is no
+# longer than a piece. All ranks but the first have equal work. With the zigzag, ranks 1 and 2 need
+# two neighbours, and nothing is gained.
+#
+# **Linear attention** keeps no keys, only the sum of all $k_j v_j^\top$ so far. Rank $r$ computes
+# this state of its own piece, $S_r = K_r^\top V_r$. One all-gather brings all states to every
+# rank, which adds up those to its left ([LASP-2](https://arxiv.org/abs/2502.07563);
+# [labs/linear_attention.py](../labs/linear_attention.py)), so nobody waits in line. Each place
+# costs the same, so pieces in a row are the right order, and a zigzag breaks the sum. NVIDIA's
+# AutoModel first restores the order
+# ([documentation](https://docs.nvidia.com/nemo/automodel/latest/nemo-automodel/nemo_automodel/components/models/qwen3_5_moe/cp_linear_attn)).
+
+# %%
+linear = lab("linear_attention")
+for layout in (long_contexts.contiguous_places, long_contexts.zigzag):
+    runs = {context: launch(linear.compare_linear_attention, layout, context,
+                            world_size=ranks, device="cpu") for context in (256, 1024)}
+    is_equal = max(max(run.values) for run in runs.values()) < 1e-12
+    print(f"{layout.__name__}: values, gradients equal to one process to 1e-12: {is_equal}")
+state = 4 * 16 * 16 * 8  # bytes of one rank's, with 4 heads of 16 features
+for context, run in runs.items():
+    sent = run["states"].sent_bytes[0]
+    print(f"{context:,} places: rank 0 sends the bytes of {sent / state:.0f} states forward")
+
+# %% [markdown]
+# ## 5 · Heads for places
 #
 # The other way goes **by heads**. It is known as *Ulysses*, the name of its first engine. Heads do
 # not need each other. So before attention, the ranks swap: each rank gives away all heads but its
@@ -271,7 +368,9 @@ check("{{swap_keys_and_values}}")
 # ### Equal to one process
 #
 # A transformer with tied embeddings, in float64, for three steps: each rank has a piece of every
-# text, in a row or in a zigzag. Beside it, each rank trains the whole model with whole texts.
+# text, in a row or in a zigzag. Beside it, each rank trains the whole model with whole texts. *All
+# keys* is the simplest way, with which the others are compared: every rank gathers all keys and
+# values, and computes the scores of its queries with all of them.
 
 # %%
 text = long_contexts.standard_library(100_000)
@@ -283,11 +382,7 @@ for way in long_contexts.WAYS:
         print(f"{way}, {layout.__name__}: equal to one process to 1e-12: {is_equal}")
 
 # %% [markdown]
-# *All keys* is the simplest way: every rank gathers all keys and values, and computes the scores of
-# its queries with all of them. The other two ways are compared with it.
-
-# %% [markdown]
-# ## 5 · How long a text fits?
+# ## 6 · How long a text fits?
 #
 # ### Exercise {{largest_context}} · The longest context that fits
 #
@@ -335,7 +430,7 @@ check("{{largest_context}}", largest_context)
 # backward, with 4 heads of 16 features, in longer and longer texts. Our `attend_by_heads` uses
 # PyTorch's fused attention, which stores no scores. Our ring and `attend_to_all_keys` store them.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 contexts = [256, 512, 1024, 2048]
 kernels = {"ring": "scores stored", "by heads": "fused kernel", "all keys": "scores stored"}
 peaks, times, sent = {}, {}, {}
@@ -345,35 +440,29 @@ for way in long_contexts.WAYS:
     peaks[way] = [max(p["total"] for p in run["attention"].peak_bytes) for run in runs]
     times[way] = [max(run.values) for run in runs]
     sent[way] = runs[-1]["attention"].sent_bytes[0]
-
-# %% tags=["cover", "nbval-ignore-output"]
 computed = [max(long_contexts.bytes_of_ring(context, ranks, rank, 4, 16)[1]
                 for rank in range(ranks)) for context in contexts]
+print("ring: measured bytes equal the formula's, for each length:", peaks["ring"] == computed)
+
+# %% tags=["cover", "nbval-ignore-output"]
 plot_against(contexts, {f"{way} ({kernels[way]})": [peak / 1e6 for peak in of]
                         for way, of in peaks.items()},
              "places in the text", "most memory of a rank (MB)", logarithmic=True,
              predicted={"ring (scores stored)": [nbytes / 1e6 for nbytes in computed]},
              title=f"Attention on {ranks} ranks, forward and backward")
 
-# %%
-print("ring: measured bytes equal the formula's, for each length:", peaks["ring"] == computed)
-
 # %% [markdown]
-# The formula of the ring counts each tensor that is alive at the worst moment: twice the scores of
-# one block, nine tensors of the size of the rank's queries, two more that have come, and a few
-# small ones. See `bytes_of_ring` in the lab.
-
-# %% [markdown]
+# The ring's formula counts each tensor alive at the worst moment: twice the scores of one block,
+# nine tensors of the size of the rank's queries, two received ones, and a few small ones
+# (`bytes_of_ring`).
+#
 # **Two different things** are in this picture. *All keys* and *ring* differ by the way: the ring
 # stores the scores of one block, all keys those of a whole row of blocks. *Ring* and *by heads*
-# differ by the kernel: one stores scores, the other one does not. Rings in real engines use fused
-# kernels for their blocks. Such a ring is expected to hold about as much as *by heads*: the formula
-# without its scores leaves eleven tensors, 1.4 MB for 2,048 places. Then both ways grow with the
-# text, and not with its square.
-
-# %% [markdown]
-# Which of the four measured lengths fits into a budget? Exercise {{largest_context}} counted the forward alone.
-# The backward needs scores twice, and more tensors.
+# differ by the kernel, as one stores scores. Rings in real engines use fused kernels, and are
+# expected to hold about as much as *by heads*: without its scores, the formula leaves eleven
+# tensors, 1.4 MB for 2,048 places.
+#
+# Which of the four lengths fits into a budget?
 
 # %% tags=["nbval-ignore-output"]
 def longest(way):
@@ -394,42 +483,27 @@ Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 
 # * by heads $8\,\frac{n-1}{n}\,T$: four swaps forward and four backward;
 # * with all keys $2(n-1)T$ forward, and as much backward in a reduce-scatter. Ours makes an
 #   all-reduce, which sends twice as much.
-
-# %% [markdown]
-# Now keep the same text, and add ranks: $T$ is $\frac1n$ of the text's queries. Then in a ring each
-# rank sends nearly 6 times the queries of the **whole text**, however many ranks there are. By
-# heads each rank sends less than 8 times the queries of its **piece**, so it sends less with more
-# ranks. If instead the piece stays and the text grows, by heads never exceeds $8\,T$, and a ring's
-# bytes grow with $n$.
-
-# %% [markdown]
-# **What speaks for a ring?** By heads, $n$ is at most the number of heads. If heads share keys, as
-# in most models today, $n$ is at most the number of heads of keys, unless keys are copied (as in
-# 07c). And tp takes its share of them first: with 8 heads of keys and tp 8, nothing is left. A ring
-# has no such limit, and its messages can travel while a block is computed (our ring waits).
-# Splitting by heads has another advantage: it needs no zigzag, as all ranks compute equally much.
-# Some engines combine both: all-to-all inside a machine, a ring between machines.
-
-# %% tags=["nbval-ignore-output"]
-plot_bars([f"{context:,}" for context in contexts],
-          {way: [1e3 * seconds for seconds in of] for way, of in times.items()},
-          "time, forward and backward (ms)", "places in the text",
-          title=f"{ranks} ranks on the cores of this machine, one run each")
-
-# %% [markdown]
-# The ring computes only blocks that queries see. With all keys, every score is computed, and half
-# of them are thrown away. The longer the text, the more arithmetic that is.
 #
-# **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` lays places in a
-# zigzag. By default it gathers all keys. With `set_rotate_method("alltoall")` it passes them on. It
-# is made for fused CUDA kernels. Does it run here? If it does not, the error says what PyTorch
-# lacks on this device:
+# If ranks are added for the same text, $T$ shrinks as $\frac1n$: in a ring each rank still sends
+# nearly 6 times the queries of the **whole text**, by heads less than 8 times those of its
+# **piece**.
+
+# %% [markdown]
+# **What speaks for a ring?** By heads, $n$ is at most the number of heads, or of heads of keys if
+# heads share keys, as in most models today, and keys are not copied (as in 07c). Tp takes its
+# share first: with 8 heads of keys and tp 8, nothing is left. A ring has no such limit, and its
+# messages can travel while a block is computed (ours wait). By heads, in turn, all ranks compute
+# equally much without a zigzag.
+#
+# **PyTorch's own** `torch.distributed.tensor.experimental.context_parallel` lays places in a
+# zigzag, and gathers all keys or passes them on (`set_rotate_method("alltoall")`). It is made for
+# fused CUDA kernels. If it does not run here, the error says what PyTorch lacks:
 
 # %% tags=["nbval-ignore-output"]
 print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").values[0])
 
 # %% [markdown]
-# ## 6 · Which of them is which?
+# ## 7 · Which of them is which?
 #
 # Three kinds of parallelism split something along the text. The picture has the activations of one
 # transformer block. "Between the two" is what lies before and after attention and MLP: layer norms,
@@ -440,8 +514,7 @@ lab("context_splits").draw_context_splits(ranks)
 
 # %% [markdown]
 # Weights: with tensor parallel each rank has a part of them, with context parallel all of them.
-
-# %% [markdown]
+#
 # Sequence parallelism helps tensor parallelism: it shares out what lies between attention and MLP,
 # within the same group. Context parallelism is an axis of its own. It splits the text everywhere,
 # and every rank keeps all weights. ZeRO shards them, over dp and cp together. (Jacobs et al. use
@@ -453,7 +526,8 @@ lab("context_splits").draw_context_splits(ranks)
 
 # %% [markdown]
 # **On GPUs.** Megatron-LM has `--context-parallel-size` and `--sequence-parallel` as two options.
-# Its `--cp-comm-type` is `p2p` (a ring), `all_gather`, `a2a` (by heads), or `a2a+p2p`, both
+# Its `--cp-comm-type` is `p2p` (a ring), `all_gather`, `a2a` (by heads), or `a2a+p2p`: by heads
+# inside a machine and a ring between machines
 # ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)).
 #
 # In its final stages of pre-training Llama 3 read 131,072 places with cp 16, in the zigzag of
@@ -478,11 +552,11 @@ put_to_the_test(f"""
   {"right; ours also stores scores" if peaks["ring"] == computed else "not here"} | keys and values
   as they say; at 2,048 places {gain:.1f} times less than with all keys. Their attention inside a
   block is blockwise, too; this lab stores a block's scores, which grow with the square of a piece
-  (section 5)
+  (section 6)
 - By heads, bytes do not grow with the number of ranks | Jacobs et al. 2023 |
   {"right, up to a bound" if at_most_8 else "not here"}, for a piece of given length | it is
   8 (n - 1) / n times the queries of a piece; measured {of_2:.2f} with 2 ranks, {of_all:.2f} with
-  {ranks} (section 5)
+  {ranks} (section 6)
 """)
 
 # %% [markdown]
@@ -502,9 +576,10 @@ put_to_the_test(f"""
 # * **By heads**, all-to-alls surround an ordinary attention. There are at most as many ranks as
 #   heads, or as heads of keys if these are not copied.
 # * In causal attention late places see more keys. A **zigzag** gives each rank an early and a late
-#   piece, so that all compute equally much.
+#   piece, so that all compute equally much: of one document. One zigzag per document balances
+#   **packed** ones.
 #
-# **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and two in cells
+# **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and three in cells
 # above.
 #
 # **Next**: {{next}}.

@@ -12,18 +12,17 @@
 # *Measured in section 1: who sends how much to whom, in one step on 4 × 4 × 4 ranks of 8 machines.*
 #
 # **After this part you can** read the traffic of a large mesh, say what of a model lies on a rank,
-# and why a cluster cannot grow for ever with the same batch.
+# lay out experts over the same ranks in another way than attention, limit their tokens to a few
+# nodes, and say why a cluster cannot grow for ever with the same batch.
 #
 # {{takes}}
 
 # %% jupyter={"source_hidden": true}
-import time
-
 import torch
 
 from pedagogy_lib import (
-    Machines, RankError, Table, check, draw_groups, explore, hint, lab, launch, plot_against,
-    plot_bars, plot_traffic, predict, progress, put_to_the_test, simulate,
+    Machines, Table, check, compare_rounds, hint, lab, launch, plot_against, plot_bars,
+    plot_traffic, predict, progress, put_to_the_test, simulate,
 )
 
 # %% tags=["parameters"]
@@ -59,13 +58,9 @@ machines = Machines.here(machine_count)
 factor = predict("Bytes that leave machines: tp as the slowest axis, beside dp", unit="times")
 
 # %%
-runs, seconds = {}, {}
-for order in ("dp pp tp", "tp pp dp"):
-    began = time.perf_counter()
-    runs[order] = launch(three_dimensions.one_step, dict.fromkeys(order.split(), length), text, 4,
-                         16 * length, False, world_size=world_size, machines=machines, device="cpu",
-                         timeout=180)
-    seconds[order] = time.perf_counter() - began
+runs = {order: launch(three_dimensions.one_step, dict.fromkeys(order.split(), length), text, 4,
+                      16 * length, False, world_size=world_size, machines=machines, device="cpu",
+                      timeout=180) for order in ("dp pp tp", "tp pp dp")}
 
 # %% jupyter={"source_hidden": true}
 # What leaves each machine, measured and by the formulas of 09c.
@@ -115,43 +110,13 @@ plot_bars([f"machine {m}" for m in range(machine_count)],
 # %% [markdown]
 # All ranks together look like this. Shaded fields are machines. The area of each square is what
 # one rank sends to another one. (The tiny squares beside the large ones of tp are messages of Gloo
-# itself: a rank tells the one before it that it is ready to receive.)
+# itself: a rank tells the one before it that it is ready to receive.) Is the step right? Below, the
+# mesh takes two steps in float64, with tied embeddings, clipping, dropout and accumulation, and
+# each rank also trains the whole model alone.
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_traffic(runs["dp pp tp"], "step", ["dp", "pp", "tp"],
              title=f"{world_size} ranks on {machine_count} machines, order dp pp tp")
-
-# %% tags=["nbval-ignore-output"]
-plot_traffic(runs["tp pp dp"], "step", ["dp", "pp", "tp"],
-             title=f"{world_size} ranks on {machine_count} machines, order tp pp dp")
-
-# %% [markdown]
-# Choose a rank, and see who belongs to its groups:
-
-# %%
-def show_groups(rank, order):
-    on = dict.fromkeys(order.split(), length)
-    return draw_groups({axis: meshes.groups_along(axis, on) for axis in ("dp", "pp", "tp")},
-                       machines=machine_count, rank=rank, title=f"Rank {rank}, order {order}")
-
-first = world_size // 3
-explore(show_groups, rank=[first, *(rank for rank in range(world_size) if rank != first)],
-        order=["dp pp tp", "tp pp dp", "pp dp tp"], labels={"order": "order of the axes"})
-
-# %% tags=["nbval-ignore-output"]
-Table(["order", "start, two steps, end", "the second step, measured"],
-      [[order, f"{seconds[order]:.1f} s", f"{max(run['step'].seconds):.1f} s"]
-       for order, run in runs.items()], title=f"{world_size} processes on this computer's cores")
-
-# %% [markdown]
-# 64 processes share the cores of this computer, and counting the messages takes time, too. These
-# times say that you can try a mesh of 64 ranks here. They say nothing about a cluster.
-
-# %% [markdown]
-# ### Is it right?
-#
-# The mesh takes two steps in float64, with tied embeddings, clipping, dropout and accumulation.
-# Beside its part of the model, each rank trains the whole model alone.
 
 # %%
 found = launch(three_dimensions.compare_with_one_process, sizes, text, 2, 2, 4 * length,
@@ -159,37 +124,17 @@ found = launch(three_dimensions.compare_with_one_process, sizes, text, 2, 2, 4 *
 print(f"{world_size} ranks equal one process to 1e-12: {max(gap for *_, gap in found) < 1e-12}")
 
 # %% [markdown]
-# ### A mesh that does not fit
-#
-# A source warns that "mismatched sizes cause deadlocks". Here is such a mesh:
-
-# %%
-wrong = sizes | {"tp": length - 1}
-try:
-    launch(three_dimensions.one_step, wrong, text, world_size=world_size, machines=machines,
-           device="cpu")
-except RankError as error:
-    print(error.exception)
-
-# %% [markdown]
-# It is an error on every rank, before any rank waits: our `Mesh` multiplies its axes, and compares
-# the product with the world size. `DeviceMesh` refuses a mesh that is larger than the world, but
-# not a smaller one (part 09). Ranks can deadlock if they disagree about the mesh, or if one of them
-# skips a call.
-
-# %% [markdown]
 # ## 2 · What lies on a rank?
 #
 # ### Exercise {{state_bytes}} · Model-state bytes on a mesh
 #
-# Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
-# keeps. `parameters` is how many parameters the whole model has, `sizes` a dict with `"dp"`, `"pp"`
-# and `"tp"`, and `stage` the stage of ZeRO along dp, from 0 (nothing is sharded) to 3. Each
-# parameter has 2 bytes, its gradient 2, and the optimizer keeps 12 bytes for it (chapter 05). Stage
-# 1 shards the optimizer's bytes, stage 2 the gradients' as well, stage 3 all of it (chapter 06).
-# Everything divides evenly: tp and pp share out all parameters.
-
-# %% [markdown]
+# Write `state_bytes(parameters, sizes, stage)`: the bytes of model states that one rank keeps.
+# `parameters` is the number of the whole model's parameters, `sizes` a dict with `"dp"`, `"pp"` and
+# `"tp"`, and `stage` that of ZeRO along dp. A parameter has 2 bytes, its gradient 2, and the
+# optimizer keeps 12 for it (chapter 05). Stage 0 shards nothing, stage 1 the optimizer's bytes,
+# stage 2 the gradients' as well, stage 3 all (chapter 06). Everything divides evenly, and tp and pp
+# share out all parameters.
+#
 # For example, 9,600 parameters on dp 2 × pp 2 × tp 2: a rank has 2,400 of them. In stage 0 it keeps
 # 38,400 bytes; in stage 1 it is 2,400 × (4 + 6), 24,000.
 
@@ -256,7 +201,149 @@ Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubbl
 # Second, a batch of 1,024 samples can be dealt to 64 copies, but not to 16,384.
 
 # %% [markdown]
-# ## 3 · Up to 16,384 ranks
+# ## 3 · Experts on the same ranks
+#
+# In a mixture of experts (09d, 09e) most parameters are in experts, and few are in attention. Why
+# should both be cut in the same way? Tensor parallelism suits attention. It makes the experts'
+# products narrow, and experts can be spread over ranks whole. So Megatron-Core lays out attention
+# as tp × cp × dp, and experts as etp × ep × edp, **over the same ranks**. It calls this *parallel
+# folding*. Here are 8 ranks, with attention on dp 4 × tp 2:
+
+# %%
+folded, attention = lab("folded_experts"), {"dp": 4, "tp": 2}
+experts_mesh = folded.FOLDS["etp 1 × ep 4 × edp 2"]
+Table(["mesh", "axis", "groups"],
+      [[name, axis, "  ".join(str(ranks) for ranks in meshes.groups_along(axis, on))]
+       for name, on in (("attention", attention), ("experts", experts_mesh))
+       for axis, size in on.items() if size > 1], title="Two meshes over the same 8 ranks")
+
+# %% [markdown]
+# Both ranks of a tp group have the same tokens when attention is done. Each takes half of them,
+# routes these, sends them along ep, and gathers the other half's results afterwards. Which ranks
+# have something that a gradient lacks after the backward?
+#
+# | parameter | its gradient has | is summed along |
+# |---|---|---|
+# | attention's matrices, cut along tp | one copy's samples | dp |
+# | norms, embeddings | one copy's samples, on each rank along tp | dp |
+# | router, shared expert | one rank's part of the tokens | dp × tp |
+# | experts | all tokens of its ep group | edp |
+#
+# 09e divided all sums by the number of ranks, because each rank had a loss. Here a copy has one
+# loss on all its tp ranks, so there are dp losses. If an expert's gradient is divided by all 8
+# ranks, how large is it?
+
+# %%
+too_small = predict("An expert's gradient divided by all ranks, beside the right one", unit="%")
+
+# %%
+few_letters = lab("language_model").standard_library(100_000)
+mistaken = launch(folded.compare_with_one_process, attention, experts_mesh, few_letters, 1, 8, 31,
+                  True, world_size=8, device="cpu").values[0]
+for name, on in folded.FOLDS.items():
+    gaps_of = launch(folded.compare_with_one_process, attention, on, few_letters, world_size=8,
+                     device="cpu").values
+    worst = max(gap for of_rank in gaps_of for gap, _ in of_rank.values())
+    print(f"{name}: equal to one process to 1e-12: {worst < 1e-12}")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and the measured gradient, as a share of that of one process.
+too_small.compare(100 * attention["dp"] / 8, 100 * mistaken["experts gradient"][1],
+                  kind="gradients")
+
+# %% tags=["nbval-ignore-output"]
+steps = {name: launch(folded.measure_step, attention, on, few_letters, world_size=8, device="cpu")
+         for name, on in folded.FOLDS.items()}
+Table(["experts", "parameters on a rank", "columns of an expert there", "rank 0 sends in a step"],
+      [[name, f"{run.values[0][0]:,}", run.values[0][1], f"{run['step'].sent_bytes[0]:,} B"]
+       for name, run in steps.items()], title="8 experts, attention on dp 4 × tp 2")
+
+# %% [markdown]
+# The first row is not folded: etp is tp. (The lab sends each row to all slices of its expert;
+# engines gather rows along etp.) The second one keeps as many parameters on a rank, and whole
+# experts. With ep 8 there are no copies of an expert, so its gradients do not travel at all.
+# Without folding, ep could be dp at most, which is 4 here.
+
+# %% [markdown]
+# ### Few nodes for each token
+#
+# Along ep, rows cross machines. With 4 experts for each token and 4 nodes, most tokens need three
+# nodes or so, whichever way experts are laid out. DeepSeek-V3 limits this: a token's 8 experts are
+# on 4 nodes at most.
+#
+# ### Exercise {{route_within_nodes}} · Route to experts on a few nodes
+#
+# Write `route_within_nodes(scores, k, nodes, most, bias=None)` in
+# [labs/expert_nodes.py](../labs/expert_nodes.py). It is `route` of 09d with one more rule: a
+# token's `k` experts are on `most` nodes at most. `scores` is (tokens, n), where there may be no
+# tokens, and scores may be far below 0. Node 0 has the first n / nodes experts, node 1 the next
+# ones, and so on.
+
+# %% [markdown]
+# * A node counts as much as the sum of its ceil(k / most) best scores. A token gets the `most`
+#   nodes that count most, and never more, even if nodes count equally.
+# * Its experts are the `k` best of these nodes, the best one first. There are enough of them.
+# * `bias`, one number per expert or None, is added to the scores in both choices. The weights are
+#   the softmax of the scores over **all** experts, as in `route`.
+#
+# For example, scores [5, 1, 4, 3] on two nodes, k = 2. With `most=2` a token gets the experts
+# [0, 2]. With `most=1` node 0 counts 5 + 1 = 6 and node 1 counts 4 + 3 = 7, so it gets [2, 3].
+
+# %%
+check("{{route_within_nodes}}")
+
+# %% [markdown]
+# Now 8 ranks on 4 nodes, 16 experts, k 4. `RemoteExperts` of 09e sends a row for each *choice*. The
+# lab's `TwoHopLayer` sends a row once to each *node*, to the rank with the same place there, which
+# hands it on; weighted sums come back in the same way. How many bytes pass from node to node?
+
+# %% tags=["nbval-ignore-output"]
+nodes = lab("expert_nodes")
+kinds = {"a row per choice": 0, "a row per node": 4}  # weights that travel with a row
+sent = {(kind, limit): launch(nodes.send_tokens, kind, limit, world_size=8, device="cpu")
+        for kind in kinds for limit in (None, 2)}
+Table(["sent", "nodes of a token", "rows across", "bytes, theory", "measured"],
+      [[kind, "any" if limit is None else f"at most {limit}", f"{sum(run.values):,}",
+        f"{sum(run.values) * 4 * (64 + 64 + kinds[kind]):,}",
+        f"{nodes.bytes_between_nodes(run):,}"] for (kind, limit), run in sent.items()],
+      note="one forward, there and back, width 64 in float32")
+
+# %% [markdown]
+# The limit alone saves nothing: a token still sends four rows, of which two may go to the same
+# node. One row per node saves a quarter here, and both together a half. All four ways equal one
+# process to $10^{-12}$ in the course's tests, outputs and gradients. Does the limit cost the model
+# anything? Five seeds, each on its own rank, train with each limit on the same batches:
+
+# %% tags=["nbval-ignore-output"]
+trained = {limit: launch(nodes.train_own_seed, few_letters, limit, world_size=5,
+                         device="cpu").values for limit in (None, 2, 1)}
+
+def judge_loss(limit):
+    ratio = compare_rounds(*([loss for loss, _ in trained[which]] for which in (limit, None)),
+                           margin=0.005)
+    return ratio.judge("lower", "higher") if limit else ""
+
+Table(["nodes of a token", "loss, five seeds", "by more than 0.5 %?", "busiest, over the mean"],
+      [["any" if limit is None else limit, f"{min(of)[0]:.2f} to {max(of)[0]:.2f}",
+        judge_loss(limit), f"{min(b for _, b in of):.1f} to {max(b for _, b in of):.1f} times"]
+       for limit, of in trained.items()], note="32 experts, mean of the last 20 of 80 steps")
+
+# %% [markdown]
+# A token may now choose among fewer experts: 16 of 32, or the 8 of one node. Each seed is compared
+# with itself, and a difference counts if it is larger than 0.5 % in nearly all of them. The rate
+# was not tuned for each limit, and so few steps of a small model say little about a large one.
+#
+# **On GPUs.** Megatron-Core documents both: folding with `--expert-tensor-parallel-size`, where ep
+# × etp ranks are a part of dp × cp × tp, and `--moe-router-num-groups` with
+# `--moe-router-group-topk` ([its
+# README](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/transformer/moe/README.md)).
+# A group counts by its k // most best scores, [rounded
+# down](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/transformer/moe/moe_utils.py).
+# [DeepSeek-V3](https://arxiv.org/abs/2412.19437) (2.1.2, 3.2) sends a row over InfiniBand once per
+# node, and on over NVLink. None of this was measured here.
+
+# %% [markdown]
+# ## 4 · Up to 16,384 ranks
 #
 # Llama 3's largest model has 405 billion parameters. For texts of 8,192 tokens, its training used
 # tp 8 and pp 16, with dp 64 or 128, and 16 million tokens in a step
@@ -298,6 +385,10 @@ plot_against(worlds, {name: [100 * share for share in of] for name, of in simula
 # messages: with 8 chunks, 8 times as many. A larger batch helps, too, until the model learns less
 # from each sample (03l).
 #
+# Beyond 100,000 GPUs even starting takes work. [NCCLX](https://arxiv.org/abs/2510.20171), Meta's
+# library for such clusters, has options for a fast initialisation and for channels that are set up
+# only when needed ([code](https://github.com/meta-pytorch/torchcomms/tree/main/comms/ncclx)).
+#
 # And gradients and parameters have to travel, however short the step gets. Llama 3 reduces its
 # gradients in float32, 4 bytes each. For the parameters, we assume bfloat16, 2 bytes each.
 
@@ -316,7 +407,8 @@ Table(["ranks", "micro-batches of a copy", "a step at 400 TFLOPS", "along dp", "
 # 16,384 GPUs, bubble and waiting included. 50 GB/s is a network card of 400 Gb/s. On 8,192 GPUs the
 # paper reports 430 TFLOPS. So each of 16,384 GPUs does 7 % less, and the paper gives the reason:
 # fewer micro-batches for each copy. What does our simulator say to that? With 8 chunks, which is
-# our assumption, this share of the step is not bubble, at dp 128 and at dp 64:
+# our assumption, this share of the step is not bubble, at dp 128 and at dp 64. It explains 5 of the
+# 7 %. Chapter 10 builds a fuller model of a step, and compares it with published runs.
 
 # %%
 busy = {dp: 1 - idle for dp, idle in zip(dps, simulated["interleaved, 8 chunks"])}
@@ -324,11 +416,7 @@ print(f"interleaved: {busy[128]:.3f} / {busy[64]:.3f} = {busy[128] / busy[64]:.3
       f"published: 400 / 430 = {400 / 430:.3f}")
 
 # %% [markdown]
-# The simulated bubble alone explains 5 of the 7 %. Chapter 10 builds a fuller model of a step, and
-# compares it with published runs.
-
-# %% [markdown]
-# ## 4 · Other sums
+# ## 5 · Other sums
 #
 # "Different strategies have different numerical behaviors", says a source. How different? The same
 # training, on the same batches, in float32 and in float64:
@@ -401,7 +489,7 @@ put_to_the_test(f"""
   micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08e)
 - Recomputation trades compute for memory; mixed precision halves memory | web page | half right |
   recomputation: chapter 05. Mixed precision with masters keeps 16 bytes a parameter, as before (05)
-- Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (section 1, 09)
+- Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (part 09)
 """)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -426,7 +514,7 @@ strategies_said = f"""
   alone is slow, and then 3D is expected to keep fewer activations than ZeRO 3
 - [C198] Different parallelism strategies have different numerical behaviors | web page, “Advantages
   & Limitations” | {"right" if differ else "not seen here"} | losses of four meshes differ by up to
-  {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 4, run): the
+  {gaps[torch.float32]:.0e} in float32, {gaps[torch.float64]:.0e} in float64 (section 5, run): the
   order of sums | measured: how much. On GPUs larger differences are expected where numbers have 16
   bits
 """
@@ -449,7 +537,7 @@ put_to_the_test(strategies_said + """
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute
 - Models 100 times larger than one GPU's memory | web page | right for states | they are divided
   by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07e, 09f)
-- Near-linear scaling with proper configuration | web page | not with the same batch | section 3
+- Near-linear scaling with proper configuration | web page | not with the same batch | section 4
 - PTD parallelism scales to thousands of GPUs | lecture | right, says its paper | 3,072 A100, at
   52 % of their peak (arXiv 2104.04473)
 - Debugging is hard, engineering complex | web page | right | chapter 04; six bugs of chapter 09
@@ -468,11 +556,13 @@ put_to_the_test(strategies_said + """
 #   machine.
 # * A rank's **states** are divided by tp × pp, and by dp as far as ZeRO goes. ZeRO shards no
 #   sample's **activations**: tp and cp do.
-# * With the **same batch**, a larger cluster has fewer micro-batches for each copy: the bubble
-#   grows, and the gradients' time stays.
+# * With the **same batch**, a larger cluster has fewer micro-batches per copy: the bubble grows.
+# * Attention and experts may have **two meshes over the same ranks**. Routing to **few nodes**
+#   saves bytes if a row travels once per node.
 # * Different strategies add up in another order. In float64 they agree to rounding.
 #
-# **Your exercise** stands in a cell above.
+# **Your exercises**: {{state_bytes}} is in a cell above, and {{route_within_nodes}} in
+# [labs/expert_nodes.py](../labs/expert_nodes.py).
 #
 # **Next**: {{next}} asks which plan to take.
 

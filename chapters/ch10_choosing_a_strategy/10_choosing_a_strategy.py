@@ -63,9 +63,7 @@ ways = {count: count_plans(count) for count in (8, 64, 512, 1024)}
 # %% jupyter={"source_hidden": true}
 # Your prediction, a formula, and what was counted. The six factors 2 of 64 go to four axes.
 choices = 4 * len(planner.CHUNKS) * 3 * (int(np.log2(batch)) + 1)  # ZeRO, chunks, again, samples
-how_many.compare(comb(6 + 3, 3) * choices, ways[64][0], kind="other", wire="counted")
-
-# %%
+display(how_many.compare(comb(6 + 3, 3) * choices, ways[64][0], kind="other", wire="counted"))
 Table(["GPUs", "combinations", "that break no rule"],
       [[count, f"{of_all:,}", f"{possible:,}"] for count, (of_all, possible) in ways.items()],
       title=f"{model_name}, {batch} samples in a step")
@@ -146,9 +144,8 @@ counts = {recompute: count_flops(recompute) for recompute in (False, True)}
 # Your prediction, theory, and what was counted.
 needed = float(cost.model_flops(small, 8 * small.context))
 computed = float(cost.hardware_flops(small, 8 * small.context))
-more_flops.compare(computed / needed, counts[True] / counts[False], kind="forward", wire="counted")
-
-# %%
+display(more_flops.compare(computed / needed, counts[True] / counts[False], kind="forward",
+                           wire="counted"))
 Table(["", "by formula", "counted while running"],
       [["model FLOPs", f"{needed:,.0f}", f"{counts[False]:,}"],
        ["hardware FLOPs, all recomputed", f"{computed:,.0f}", f"{counts[True]:,}"]])
@@ -231,7 +228,7 @@ plot_against([intensity for intensity, _ in points],
 # lies on a rank: states, activations, gathered parameters, and what is needed for sending. The
 # cost model puts the formulas of these chapters together. Here are four plans for one model:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 _, gpu = planner.gpus_in(gpus)
 job = cost.Job(shape, gpu, batch)
 some_plans = {
@@ -240,8 +237,6 @@ some_plans = {
     "tp 8, ZeRO 1": cost.Plan(dp=8, tp=8, zero=1),
     "tp 8, pp 4, ZeRO 1": cost.Plan(dp=2, tp=8, pp=4, zero=1),
 }
-
-# %% tags=["nbval-ignore-output"]
 kinds = {name: {kind: float(x) for kind, x in cost.memory(job, plan).items()}
          for name, plan in some_plans.items()}
 plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
@@ -294,8 +289,7 @@ check("{{largest_micro_batch}}", largest_micro_batch)
 # | optimizer | bytes of the states / memory bandwidth | 05 |
 #
 # Each message travels inside a machine, or through its network cards (02g).
-
-# %% [markdown]
+#
 # ### Exercise {{step_seconds}} · Step time from a cost model
 #
 # Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a cost model.
@@ -339,7 +333,7 @@ planned = planner.plan(model_name, gpus, batch)
 best = planned.best(1)[0]
 fastest_of.compare(100 * gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
-# %%
+# %% tags=["cover", "nbval-ignore-output"]
 kinds_of_plans = {
     "dp and ZeRO": lambda p: (p.tp == 1) & (p.pp == 1) & (p.cp == 1),
     "with tp": lambda p: (p.tp > 1) & (p.pp == 1) & (p.cp == 1),
@@ -353,7 +347,6 @@ def best_of(planned, is_one):
     of = np.broadcast_to(is_one(planned.possible), planned.fits.shape)[planned.ranking]
     return planned.choice(planned.ranking[of][0]) if of.any() else None
 
-# %% tags=["cover", "nbval-ignore-output"]
 choices = [choice for is_one in kinds_of_plans.values() if (choice := best_of(planned, is_one))]
 plot_causes({planner.describe_plan(choice.plan): choice.seconds for choice in choices},
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
@@ -419,18 +412,15 @@ print(fill(f"The same engine: {published.describe_errors(planned.job.engine)}", 
 # that fit, and sorts them. Llama 3 405B's own plan, for one, is not among them (10c, section 6). In
 # a terminal, the same is
 # `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`.
+#
+# Each plan that is left out has a reason. If it has several, the second table counts the first one.
 
 # %% tags=["nbval-ignore-output"]
 shown = [0, 1, 2, 3, 4, 5, 7, 9, 10]
-Table([planner.HEADS[k] for k in shown],
-      [[planner.row_of(choice)[k] for k in shown] for choice in planned.best(8)],
-      title=f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step")
-
-# %% [markdown]
-# Why is a plan not in the list? Each plan that is left out has a reason. If it has several, the
-# table counts the first one:
-
-# %% tags=["nbval-ignore-output"]
+asked = f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step"
+display(Table([planner.HEADS[k] for k in shown],
+              [[planner.row_of(choice)[k] for k in shown] for choice in planned.best(8)],
+              title=asked))
 Table(["plans", "reason"],
       [[f"{count:,}", reason] for reason, count in planned.count_rejections().most_common()],
       title="What is impossible, left out, or too large")
@@ -506,6 +496,11 @@ if thumb:  # once you have written it
 # * **Decoding** writes one token after another. For each of them, *all* parameters are read, and
 #   all keys and values of the text so far. Memory limits it. Several users who are answered
 #   together share one reading of the parameters; each has keys and values of its own.
+#
+# Latent attention (MLA) keeps one vector per token and layer for all heads; tp cannot cut it. Data
+# parallel attention, with the experts spread over the same GPUs (09e), can then be better, says
+# [vLLM's
+# documentation](https://docs.vllm.ai/en/latest/serving/data_parallel_deployment/).
 
 # %%
 decoding, serving = lab("decoding"), lab("serving")
@@ -554,8 +549,7 @@ Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in s
 #
 # These are computed limits, with prompts and answers of the same length for all. The table lets
 # parameters, keys and values take 90 % of the memory. Software adds its own time.
-
-# %% [markdown]
+#
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}

@@ -212,9 +212,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # ### Exercise {{rules}} · Write an integer program's equations
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
-# `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
-
-# %% [markdown]
+# `counts[u]` is how many ways operator `u` has; `edges` is a list of pairs `(u, v)`.
+#
 # Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
 # is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
@@ -324,8 +323,7 @@ print("shardings of products:", {name for stage in plan for names in stage.shard
 
 # %% [markdown]
 # Eight equal stages: for equal layers, freedom finds nothing better.
-
-# %% [markdown]
+#
 # ## 4 · Is it optimal?
 #
 # One source says that Alpa chooses "the optimal combination". Small cases can be tried completely:
@@ -348,25 +346,20 @@ longer = [share for _, share in found]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, what follows from the method, and what was counted.
-as_good.compare(30, optimal, wire="counted")
-
-# %% [markdown]
-# For all of them, and that is no luck. The integer program of the lower level is solved exactly.
-# The upper level tries every limit, and knows of every stage only what it takes. Such a search is
-# optimal **for what its cost model counts**, where memory is no limit.
-
-# %% [markdown]
-# What does it not count? Stages send activations to each other. Alpa leaves these sends out,
-# "because the cross-stage communication cost is by nature small", and says so (section 7 of the
-# paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
-# one machine cost less than neighbours on two. The next cell also counts the sends of one
-# micro-batch on its way through all stages. It assumes that all other sends hide behind computing.
-# It does so for all plans, and ranks them again:
-
-# %%
+display(as_good.compare(30, optimal, wire="counted"))
 lost = [share for share in longer if share > 1e-9]
 print(f"not the fastest plan if sends count: {len(lost)} of 30; "
       f"by {100 * max(longer):.0f} % at most, by {100 * sum(longer) / 30:.1f} % on average")
+
+# %% [markdown]
+# For all of them, because the integer program is solved exactly, and the upper level tries every
+# limit. Such a search is optimal **for what its cost model counts**, where memory is no limit.
+#
+# What does it not count? Stages send activations to each other. Alpa leaves these sends out,
+# "because the cross-stage communication cost is by nature small", and says so (section 7 of the
+# paper). But a cut at a wide place then costs more than one at a narrow place, and neighbours on
+# two machines more than on one. For the last line above, all plans were ranked again, with the
+# sends of one micro-batch through all stages. All other sends are assumed to hide behind computing.
 
 # %% [markdown]
 # The search loses more for the same reason: a level sees less than it should.
@@ -374,19 +367,14 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 # * A stage here begins and ends by `samples`, whatever its neighbours would like.
 # * What is paid once a step is spread over the micro-batches, although it comes at the end, where
 #   other stages may still be computing.
-# * A submesh is a number of devices. Where they lie is decided afterwards.
+# * Where the devices of a submesh lie is decided afterwards.
 #
-# It would be possible to count the sends, says the paper, but it would need many more cases in both
-# levels. The paper calls its plans "locally near-optimal at their respective level" (section 3).
-
-# %% [markdown]
 # The small search has two more losses:
 #
-# * It tests memory after choosing. A stage takes its fastest shardings if they fit. Otherwise it
-#   cuts all matrices. It tries nothing between the two.
-# * It knows no reduce-scatter. So where a stage cuts matrices between two layouts by samples, it
-#   counts too many bytes. There, a reduce-scatter could replace each all-reduce, at half the bytes:
-#   that is sequence parallelism ([07e](07e_sequence_parallel.ipynb)).
+# * It tests memory after choosing. If the fastest shardings of a stage do not fit, it cuts all
+#   matrices, and tries nothing between the two.
+# * It knows no reduce-scatter, which could replace each all-reduce between two layouts by samples,
+#   at half the bytes: sequence parallelism ([07e](07e_sequence_parallel.ipynb)).
 
 # %% [markdown]
 # ## 5 · What does freedom win?
@@ -436,14 +424,11 @@ Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", 
 # Nothing of this table was measured: it is what the search predicts. For 48 equal blocks freedom
 # wins nothing, for 50 next to nothing. For transformers it wins a little: the scores over the
 # vocabulary are one layer more, and even cuts do not allow for it. Where layers differ much, as in
-# the last two models, it wins a lot. The column *free cuts* says where the gain comes from: where
-# layers differ, most of it comes from cuts at other places. Stages on different numbers of devices
-# add most in the last model.
-
-# %% [markdown]
-# In another respect the small search has less than the planner. It has one axis of devices in a
-# stage. (Alpa has two, so that it can combine dp and tp in a stage.) It shards no optimizer, and
-# counts no activations. So do not compare its seconds with the planner's.
+# the last two models, it wins a lot, and most of that comes from cuts at other places (*free
+# cuts*). Stages on different numbers of devices add most in the last model.
+#
+# Do not compare these seconds with the planner's: the small search has one axis of devices in a
+# stage (Alpa has two, for dp and tp), shards no optimizer, and counts no activations.
 
 # %% [markdown]
 # ## 6 · Run it
@@ -470,6 +455,9 @@ for stage in plan:
 # [labs/uneven_stages.py](../labs/uneven_stages.py) runs such a plan: it reuses the pipeline of
 # chapter 08 and the layers of chapter 07. New are stages of several ranks. A stage sends rows, and
 # each rank of the next stage gets the rows that it needs, from the ranks that have them.
+#
+# First, is it right? Two plans train for two steps, in float64, and beside them each rank trains
+# the whole model alone.
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(4, bytes_per_second=card_megabytes_per_second * 1e6)
@@ -480,10 +468,6 @@ Table(["link", "latency: assumed", "measured", "rate: assumed", "measured"],
       [[name, *(f"{1e3 * of.latency:.2f} ms" for of in (assumed[name], link)),
         *(f"{of.bytes_per_second / 1e6:.1f} MB/s" for of in (assumed[name], link))]
        for name, link in links.items()])
-
-# %% [markdown]
-# First, is it right? Two plans train for two steps, in float64, and beside them each rank trains
-# the whole model alone.
 
 # %%
 of_tilings = plan_space.best_of_tilings(plan_space.best_plans(layers, job))
@@ -524,12 +508,6 @@ plot_bars([f"{name}: {' '.join(str(stage.devices) for stage in plan)}"
           "plan, and the devices of its stages", predicted={"a step": list(predicted.values())},
           title="Predicted (outlines) and measured on 8 ranks of 4 machines")
 
-# %% tags=["nbval-ignore-output"]
-Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
-      [[name, "; ".join(map(str, plan)), f"{predicted[name]:.2f} s", f"{measured[name]:.2f} s",
-        f"{100 * (measured[name] / predicted[name] - 1):+.0f} %"]
-       for name, plan in racers.items()])
-
 # %% [markdown]
 # The blocks have very different widths, so equal stages wait for the widest. The search gives the
 # widest block half of the devices. These four devices are on two machines, and the matrices are
@@ -540,7 +518,11 @@ Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
 # than predicted. And messages cost more than predicted, as eight processes share this computer's
 # cores. So plans that are predicted within a tenth of each other may change places.
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# %% tags=["nbval-ignore-output"]
+display(Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
+              [[name, "; ".join(map(str, plan)), f"{predicted[name]:.2f} s",
+                f"{measured[name]:.2f} s", f"{100 * (measured[name] / predicted[name] - 1):+.0f} %"]
+               for name, plan in racers.items()]))
 # In which pairs of plans is the one that is predicted to be faster also faster?
 Table(["pairs of plans", "how many", "in the predicted order", "in the other one", "no difference"],
       uneven_runs.rows_of_pairs(predicted, raced),
@@ -566,8 +548,7 @@ Table(["pairs of plans", "how many", "in the predicted order", "in the other one
 # the plan for the right network.
 #
 # </details>
-
-# %% [markdown]
+#
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
@@ -614,6 +595,13 @@ put_to_the_test(f"""
 """)
 
 # %% [markdown]
+# **In JAX** this question has [three answers](https://docs.jax.dev/en/latest/201/sharding.html).
+# *Automatic*: you annotate some arrays, and XLA's compiler spreads these layouts over the program
+# and adds the collectives ([GSPMD](https://arxiv.org/abs/2105.04663), since 2026
+# [Shardy](https://docs.jax.dev/en/latest/shardy_jax_migration.html); they follow your annotations,
+# and do not search as Alpa does). *Explicit*: a layout is part of an array's type. *Manual*:
+# `shard_map`, where you write the collectives as in this course.
+#
 # **Sources.** Zheng et al. 2022, *Alpa: Automating Inter- and Intra-Operator Parallelism for
 # Distributed Deep Learning* ([arXiv](https://arxiv.org/abs/2201.12023)); its
 # [program](https://github.com/alpa-projects/alpa), no longer maintained, whose core is part of XLA

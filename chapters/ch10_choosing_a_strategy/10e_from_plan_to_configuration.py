@@ -155,10 +155,9 @@ by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence)) and p.cp == p.chunks 
 possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_bars(list(map(writers.display_name, counts)), {"can be expressed": list(counts.values())},
-          f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
-
-# %% tags=["nbval-ignore-output"]
+display(plot_bars(
+    list(map(writers.display_name, counts)), {"can be expressed": list(counts.values())},
+    f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples"))
 reasons = Counter(answer for of_plan in told.values() for answer in of_plan.values()
                   if isinstance(answer, str))
 Table(["refused", "plans"], reasons.most_common(8))
@@ -522,8 +521,7 @@ put_to_the_test(f"""
 # checks, of core_v0.19.0, accepted eight lines of the lab when this part was written; it does not
 # come with the course. The options of torchtitan and nanotron were compared with their source.
 # No engine but FSDP2 has trained anything here.
-
-# %% [markdown]
+#
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *Data Parallelism Deep Dive*
 # (book chapter); *CS 229S, lecture 8* (Stanford). Source code of
 # [Megatron-LM](https://github.com/NVIDIA/Megatron-LM/tree/core_v0.19.0/megatron/training),

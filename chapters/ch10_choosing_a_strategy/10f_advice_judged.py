@@ -132,8 +132,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 #    `layers` and `gpus // tp`. dp is what remains: `gpus // (tp × pp)`.
 #
 # If nothing fits, raise a `ValueError`.
-
-# %% [markdown]
+#
 # For example, 100 parameters in 2 layers, on 4 GPUs in machines of 2. The four needs are 1,800
 # bytes; 200 + 400 = 600; 450 + 100 = 550; and with tp 2, 900 for one stage, 450 for two. So with a
 # memory of 1,000 it is `{"dp": 4, "tp": 1, "pp": 1, "zero": 2}`, with 560 the same with zero 3, and
@@ -214,8 +213,10 @@ plot_causes({f"{name}: {figures.describe_plan(one.plan)}": one.seconds
 # sums along tp: each rank has fewer layers, and as many times more micro-batches go through them. A
 # smaller tp saves sums. A pipeline has a bubble, but its gradients are averaged once in a step,
 # while ZeRO 2 reduces them after each micro-batch. ZeRO 3 sends parameters, and may have to
-# recompute, as it cuts no activations. Seconds are not everything: a plan with more memory left has
-# room for longer samples.
+# recompute, as it cuts no activations. A plan with more memory left has room for longer samples.
+# The machine decides, too: for Llama 3 70B, [NVIDIA's
+# published configurations](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md)
+# are tp 4, pp 8 on 64 H100 (batch 128), and FSDP alone on 64 GB200 (256), both in FP8.
 
 # %%
 for name, one in choices.items():
@@ -349,15 +350,14 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
              "seconds of a step", logarithmic=True, title="GPT-3 175B on 1,024 H100")
 
 # %% [markdown]
-# In machines with eight H100, each GPU usually has a card of 400 Gb/s, 50 GB/s. All eight cards of
-# a machine carry a part of each sum. Together they are nearly as fast as one GPU's NVLink. The
-# source's factors need far slower cards, as the printed line says. So a first reason for the rule
-# is **bandwidth**, not the border of a machine.
-
-# %% [markdown]
+# In machines with eight H100, each GPU usually has a card of 400 Gb/s, 50 GB/s. All eight carry a
+# part of each sum, and together they are nearly as fast as one GPU's NVLink. The source's factors
+# need far slower cards, as the printed line says. So a first reason for the rule is **bandwidth**,
+# not the border of a machine.
+#
 # But the predicted ratio does not reach 1, however fast the network is: then a sum waits for the
-# links inside a machine. That is the second reason. With tp 16 a GPU computes half as long for each
-# sample, and each sum takes as long as before. The same is expected inside an NVLink network of 72
+# links inside a machine. With tp 16 a GPU computes half as long for each sample, and each sum takes
+# as long as before. The same is expected inside an NVLink network of 72
 # GPUs ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)).
 
 # %% [markdown]
@@ -384,12 +384,10 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
 # little more with pp: one of the stages has the embedding. With ZeRO 3 it keeps a 64th, and the
 # layers that it has gathered come on top. Of the *activations*, a rank keeps an eighth with tp and
 # sequence parallelism. ZeRO cuts none, and a pipeline under 1F1B hardly any.
-
-# %% [markdown]
-# ZeRO 3's communication is not one number, either. Two sources say that it is one and a half times
-# that of DDP, and this is right for one micro-batch. A book's chapter says three times, and 06h
-# shows what it counts. By the model, three is the number for *two* micro-batches. Engines that
-# reduce once a step send less (06f).
+#
+# ZeRO 3's communication is not one number, either. Two sources say one and a half times that of
+# DDP, which is right for one micro-batch. A book says three times (06h), which is right for *two*,
+# by the model. Engines that reduce once a step send less (06f).
 
 # %% [markdown]
 # ## 7 · Your own job
@@ -426,7 +424,8 @@ put_to_the_test(f"""
 - Model does not fit: ZeRO 3 | web page |
   {format_verdict("70B, 64 H100: ZeRO 3, as it does not fit")}: 70B on 64 H100 (section 3)
 - 70B on 64 H100: tp 8, pp 4, dp 2 | web page |
-  {format_verdict("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3)
+  {format_verdict("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3). On GB200 the
+  published configuration (FP8, a batch of 256) is FSDP alone
 - tp 8, pp 8, dp 16 on 1,024 H100 | web page |
   {format_verdict("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
   "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)

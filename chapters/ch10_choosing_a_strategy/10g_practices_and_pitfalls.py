@@ -78,6 +78,38 @@ for name, (of_memory, of_time) in ratios.items():
 # float32. Chapter 05 has a case in which it does not.
 
 # %% [markdown]
+# Does FP8 double it again? [NVIDIA's
+# table](https://github.com/NVIDIA-NeMo/Megatron-Bridge/blob/00b7660be0254ac6f95f44164ddd0c3e9cc798ed/docs/performance-summary.md)
+# has measured pre-training. The two GB300 rows differ in nothing but precision:
+
+# %%
+published = {  # model, 256 GPUs, precision: pp, ep, samples in a step, tokens/s per GPU
+    "GB300, bfloat16": (2, 32, 4096, 3848), "GB300, MXFP8": (2, 32, 4096, 4357),
+    "GB200, bfloat16": (4, 64, 4096, 3139), "GB200, MXFP8": (8, 32, 4096, 4018),
+}
+base = {name: published[f"{name.split(',')[0]}, bfloat16"][-1] for name in published}
+Table(["256 GPUs", "pp", "ep", "samples", "tokens/s per GPU", "of bfloat16"],
+      [[name, *row, f"{row[-1] / base[name]:.2f} times"] for name, row in published.items()],
+      title="DeepSeek-V3, sequences of 4,096 tokens, experts forced to equal loads")
+
+# %% [markdown]
+# It did not double there: the GB300 rows give the factor of FP8 for this model and these settings.
+# The GB200 rows differ in pp and ep, too, so their larger factor is not that of FP8 alone. None of
+# this was measured here.
+#
+# In a GB200 system an NVLink domain has 72 GPUs, and in a B200 machine 8. The same page has both in
+# MXFP8:
+
+# %%
+domains = {"B200, 8": (16, 8, 2048, 2139), "GB200, 72": published["GB200, MXFP8"]}
+Table(["GPUs, NVLink domain", "pp", "ep", "samples", "tokens/s per GPU"],
+      [[name, *row] for name, row in domains.items()], title="DeepSeek-V3, 256 GPUs, MXFP8")
+
+# %% [markdown]
+# GB200 is nearly 2 times as fast, with other pp, ep and batch, so this is an upper guess of what
+# the larger domain is worth to experts.
+
+# %% [markdown]
 # ## 2 · Recomputing
 #
 # "Essential for very deep models." In a deep model each layer keeps activations. But deep models
@@ -256,6 +288,7 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 
 # %% [markdown]
 # In a small model, the kernels of one sample are so short that starting them takes longer (launch).
+# A CUDA graph starts many of them with one call (01c, section 2), which the model does not count.
 # In a large model one sample keeps the GPU busy, and a larger micro-batch only makes the bubble
 # longer. (This comparison ignores memory.)
 #

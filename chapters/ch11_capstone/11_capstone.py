@@ -40,16 +40,15 @@ ours = []  # names of functions of yours that are left out: the solution's run i
 # %% [markdown]
 # ## 1 · What is trained, and by whose functions
 #
-# The model is a transformer of 4 blocks. It reads the source of Python's standard library, letter
-# by letter: each letter is a token. Eight ranks train it, four on each of two machines. As in 10b,
-# computing is emulated: each rank's matrix products take as long as on a device of 2 · 10⁹ FLOPs a
-# second. The network cards are really slow: they carry 2 MB/s each way.
-
-# %% [markdown]
+# The model is a transformer of 4 blocks, which reads the source of Python's standard library: each
+# letter is a token. Eight ranks train it, four on each of two machines. As in 10b, computing is
+# emulated: each rank's matrix products take as long as on a device of 2 · 10⁹ FLOP/s. The network
+# cards are really slow: they carry 2 MB/s each way.
+#
 # The trainer is `AnyPlan` of part 10b, made of what you have written since chapter 02. Below, each
-# lab says which functions are *yours*. If one of yours is in the way, put its name into `ours` in
-# the cell above, such as `ours = ["reduce_gradients"]`. Then the solution's function runs instead
-# in the cells from here on. (The checks always run yours.)
+# lab says which functions are *yours*. If one of yours is in the way, put its name into `ours`
+# above, such as `ours = ["reduce_gradients"]`, and the solution's function runs instead. (The
+# checks always run yours.)
 
 # %%
 parts = [
@@ -57,8 +56,6 @@ parts = [
     lab("pipeline_parallel"), lab("schedules"), lab("zero"), lab("memory"),
     lab("checkpoints"), lab("keep_training"),
 ]
-
-# %%
 capstone, judged = lab("capstone", ours=ours), lab("capstone_scores", ours=ours)
 setting = replace(capstone.SETTING, card=card_megabytes_per_second * 1e6)
 text = capstone.standard_library(300_000)
@@ -243,8 +240,7 @@ print(f"Here a step has {tokens:,}.")
 # a step (part 10c). Stages send more with each token, copies do not. Narayanan et al. (see
 # *Sources*) advise to cut layers inside of a machine, to lay stages across machines until the model
 # fits, and to add copies for more GPUs. None of this was measured here.
-
-# %% [markdown]
+#
 # ## 4 · Break it
 #
 # Here are three more recipes. Which limits do they break?
@@ -302,9 +298,8 @@ board.table(columns, beside, title="Your runs, the fastest first; below, what th
 # The scoreboard is kept in the notebook's folder: change your recipe, run again, and both stand
 # there. Compare the engines with your recipe in float32. They are well written: they were told to
 # shard copies, and on these cards that is the wrong axis. With a whole model on each machine, FSDP2
-# adds up the gradients inside of a machine first, so that only $W$ leaves it. With
-# `torch.distributed.pipelining` (08j), PyTorch would send activations instead. That was not tried
-# here.
+# adds up the gradients inside of a machine first, so that only $W$ leaves it. PyTorch's
+# `torch.distributed.pipelining` sends activations instead: part 08j runs it. It was not raced here.
 #
 # FSDP2 over all ranks gathers the weights twice and reduces the gradients once. By the formulas of
 # chapter 06, $3\,(n-1)/n \cdot W$ leave a machine. Over Gloo it is $4\,(n-1)/n \cdot W$, as Gloo's
@@ -414,7 +409,7 @@ check("{{carry_on}}")
 # recipe is ready for four ranks on one machine. Both compute in float32 on these two days, because
 # rounding in bfloat16 could hide a lost step (section 7). On this day nothing happens.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 chaos = lab("capstone_chaos", ours=ours)
 recipes = {8: replace(mine, half=False), 4: capstone.Recipe(dp=4, zero=2, micro_batch=4)}
 checkpoints = tempfile.mkdtemp(prefix="capstone-")
@@ -430,7 +425,6 @@ def day(plan, until):
                      device="cpu", replacements=40, timeout=300 + 2 * until)
         return run, *chaos.read_events(place)
 
-# %% tags=["nbval-ignore-output"]
 quiet, _, _, losses = day([], quiet_steps)
 print(f"{quiet.seconds:.0f} s; loss {losses[1][0]:.2f} to {losses[quiet_steps][0]:.2f}")
 
@@ -463,17 +457,15 @@ cost = [event.step % chaos.EVERY for event in chaos.bad_day(quiet_steps)
 twice.compare(sum(cost), lost)
 
 # %% tags=["cover", "nbval-ignore-output"]
+useful, of_quiet = bad_steps * tokens / bad.seconds, quiet_steps * tokens / quiet.seconds
+fewer = sorted(step for step, (_, ranks) in bad_losses.items() if ranks < setting.ranks)
+print(f"goodput {useful:,.0f} letters a second; on the quiet day {of_quiet:,.0f}")
+print(f"steps taken by four ranks: {len(fewer)}")
 began = min(at for of in taken.values() for _, at in of)
 plot_happenings(
     {process: [(step, at - began) for step, at in of] for process, of in taken.items()},
     [(what, None if "cable" in what or "power" in what else rank, at - began)
      for what, rank, at in events], title="The second day")
-
-# %% tags=["nbval-ignore-output"]
-useful, of_quiet = bad_steps * tokens / bad.seconds, quiet_steps * tokens / quiet.seconds
-fewer = sorted(step for step, (_, ranks) in bad_losses.items() if ranks < setting.ranks)
-print(f"goodput {useful:,.0f} letters a second; on the quiet day {of_quiet:,.0f}")
-print(f"steps taken by four ranks: {len(fewer)}")
 
 # %% [markdown]
 # **Goodput** counts the letters of steps that were kept, over all of the time. An empty row is a
@@ -547,6 +539,20 @@ shutil.rmtree(checkpoints, ignore_errors=True)
 # The model, loaded from the newest checkpoint, has not read much. It writes letters in short
 # groups, and indents its lines. With `quiet_steps = 500` at the top it has time for more, and the
 # first day takes some ten minutes. After many more steps, rounding alone exceeds 1e-4.
+
+# %% [markdown]
+# ### To change
+#
+# A training campaign of 2026 has more. With the labs that exist you can add two things:
+#
+# * **Experts over the two machines.** `expert_training` (09e) trains a model of experts on ranks.
+#   Run it with `machines=`, and count which rows cross the cards: with every choice of experts,
+#   other rows do.
+# * **Rows in 8 bits.** Put `NarrowRemoteExperts` (lab `narrow_dispatch`, forward only) in place of
+#   `RemoteExperts` in `share_out`. How many bytes over a card does that save, and how far does it
+#   move the outputs?
+#
+# No check waits for you here. Predict first.
 #
 # ## Put to the test
 

@@ -34,11 +34,14 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # All sheets are runs of one program, [labs/exam_training.py](../labs/exam_training.py): a small
 # language model on four ranks. Read it. Leave `labs/faults.py` and `labs/exam.py` closed: the
 # faults stand in them.
-#
+
+# %% [markdown]
 # * **Two copies, each on two ranks.** Ranks 0 and 1 have copy 0, ranks 2 and 3 have copy 1. So the
 #   groups along `tp` are 0–1 and 2–3, and those along `dp` are 0–2 and 1–3.
 # * **Two blocks, cut over `tp`.** Each block sums once in its forward and once in its backward.
 #   Dropout sets one number in ten to 0, and the mask is the same on both ranks of a copy.
+# * **A norm inside each block.** It normalises groups of 16 hidden numbers. All share one weight,
+#   `inner`, whose gradient is therefore summed over `tp`, once per step (07c).
 # * **Momentum, sharded over `dp`** (ZeRO 1). Each copy updates half of the weights.
 
 # %% [markdown]
@@ -50,6 +53,7 @@ seed = 302  # another one draws other faults, and puts them on other sheets
 # | data | gets the samples of its copy |
 # | forward, backward | four times: one micro-batch, with a `tp sum` in each block |
 # | dp sum | sums the gradients over the copies |
+# | tp sum | once more: sums the gradient of `inner`, 16 numbers, over the tensor ranks |
 # | dp gather | gets the half of the weights that the other copy has updated |
 # | log | adds up the losses of all ranks |
 #
@@ -279,11 +283,11 @@ def name_the_faults():
     ### BEGIN SOLUTION
     return {
         "seed": 302,
-        "A": "same samples",
-        "B": "slow link",
-        "C": "nothing sharded",
-        "D": "not cleared",
-        "E": "no sum backward",
+        "A": "inner not summed",
+        "B": "same samples",
+        "C": "slow link",
+        "D": "nothing sharded",
+        "E": "not cleared",
         "F": "other order",
         "G": "slow rank",
         "H": "graphs kept",

@@ -17,6 +17,8 @@ REVIEWED = [
      "a step on the way of one mistake, which is also one on the way to many other things"),
     (r".", r"of (groups_along|expert_parameters)$", r"^\w+, \w+ = ",
      "two names for what two functions give"),
+    (r".", r"orthogonalize_by_owner$", r"^\{\w+: \w+\(\w+\) for \w+, \w+ in \w+\.items\(\)\}$",
+     "a function of each value of a dict: asked is which rank calls it, and for what"),
     # Labs and notebooks
     (r"labs/gradient_accumulation\.py", r"average_gradients$|backward_tokens$", r".",
      "no gradient counts as zeros, and tokens are counted: the statements say both, asked is what "

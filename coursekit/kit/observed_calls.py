@@ -5,7 +5,8 @@ import contextlib
 import sys
 import warnings
 
-from pedagogy_lib.basics.torch_private import OperatorMode, WaitsNoticed, makes_view, request_in
+from pedagogy_lib.basics.torch_private import OperatorMode, makes_view, request_in
+from pedagogy_lib.basics.waits import WaitsNoticed
 from pedagogy_lib.measuring.bytes_of_calls import RULES, calls_of, tensors_in
 from pedagogy_lib.ranks.call_stack import is_library
 

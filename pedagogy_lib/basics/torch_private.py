@@ -1,7 +1,7 @@
 """Uses of torch's private names, which may change, and replacements of torch's own functions.
 
 Each comment or docstring names what is private. All of it has been seen to work with torch 2.11 to
-2.13. If a later version of torch changes something here, this is the only file to fix.
+2.13. If a later version of torch changes something here, only this file and waits.py need a fix.
 """
 
 import contextlib
@@ -112,43 +112,6 @@ def request_in(result):
     """Return the request in the result of c10d::send, for example, or None. Private: dist._Work."""
     box = result[-1] if isinstance(result, tuple) else result  # others return tensors, too
     return dist._Work.unbox(box) if isinstance(box, torch.ScriptObject) else None
-
-
-_LOOKS = ("wait", "synchronize", "is_completed", "get_future")  # methods that wait for a request
-
-
-class WaitsNoticed:
-    """A context manager that calls `notice(request)` before and after each wait.
-
-    Private: blocking calls of torch.distributed call Work.wait by its name, and `request_in`
-    returns the very object that its caller has.
-    """
-
-    def __init__(self, notice):
-        self.notice = notice
-
-    def __enter__(self):
-        self.originals = {name: getattr(dist.Work, name) for name in _LOOKS}
-        for name, original in self.originals.items():
-            setattr(dist.Work, name, self.wrap_wait(original, name == "wait"))
-
-    def wrap_wait(self, original, waits):
-        def look(request, *args, **kwargs):
-            found = None
-            if waits:  # inside a wait, Gloo's reduce-scatter copies to its tensor
-                self.notice(request)
-            try:
-                found = original(request, *args, **kwargs)
-                return found
-            finally:
-                if found is not False:  # else it is not complete, and more waits follow
-                    self.notice(request)
-
-        return look
-
-    def __exit__(self, *error):
-        for name, original in self.originals.items():
-            setattr(dist.Work, name, original)
 
 
 def sender_of(request) -> int:

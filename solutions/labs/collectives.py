@@ -57,7 +57,7 @@ def need_contiguous(*tensors):
 
 
 def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.3. Copy the root's `x` into every rank's `x`, along a tree.
+    """Exercise 2.5. Copy the root's `x` into every rank's `x`, along a tree.
 
     Equals  dist.broadcast(x, group_src=root)
     Shapes  x: any, contiguous, the same shape on every rank
@@ -79,7 +79,7 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.4. Add up every rank's `x` into the root's `x`, along a tree.
+    """Exercise 2.6. Add up every rank's `x` into the root's `x`, along a tree.
 
     Equals  dist.reduce(x, group_dst=root); afterwards, x may hold anything on other ranks
     Shapes  x: any, contiguous, the same shape on every rank
@@ -105,7 +105,7 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.6. Add up all ranks' chunks; rank k gets the sum of chunks k.
+    """Exercise 2.8. Add up all ranks' chunks; rank k gets the sum of chunks k.
 
     Equals  dist.reduce_scatter(chunks[rank], chunks); the other chunks may hold anything afterwards
     Shapes  chunks: a list of n contiguous tensors, changed in place; chunk k has the same length on
@@ -125,7 +125,7 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_gather_ring(chunks: list[Tensor], group=None) -> None:
-    """Exercise 2.7. Give all chunks to every rank, where rank k brings chunk k.
+    """Exercise 2.9. Give all chunks to every rank, where rank k brings chunk k.
 
     Equals  dist.all_gather(chunks, chunks[rank])
     Shapes  chunks: a list of n contiguous tensors, changed in place; chunk k has the same length on
@@ -143,7 +143,7 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
 
 
 def all_reduce_ring(x: Tensor, group=None) -> None:
-    """Exercise 2.8. Add up every rank's `x` in place, with only the two neighbours.
+    """Exercise 2.10. Add up every rank's `x` in place, with only the two neighbours.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous; its length need not be a multiple of n
@@ -190,7 +190,7 @@ def all_reduce_tree(x: Tensor, group=None) -> None:
 
 
 def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
-    """Exercise 2.10. Copy rank i's inputs[j] into rank j's outputs[i].
+    """Exercise 2.12. Copy rank i's inputs[j] into rank j's outputs[i].
 
     Equals  dist.all_to_all(outputs, inputs)
     Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j];
@@ -211,7 +211,7 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
 
 
 def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> None:
-    """Exercise 2.13. Add up each of many tensors, a bucket at a time.
+    """Exercise 2.15. Add up each of many tensors, a bucket at a time.
 
     A bucket takes tensors in their order for as long as they fit into bucket_bytes; a tensor that
     is larger has its own bucket. Each bucket is summed by all_reduce_ring. The list of tensors

@@ -157,7 +157,7 @@ class WeightOfToken(nn.Module):
 
 
 def backward_tokens(ddp, micro_batches) -> None:
-    """Exercise 3.15. Compute the gradient of the mean loss over all ranks' tokens.
+    """Exercise 3.16. Compute the gradient of the mean loss over all ranks' tokens.
 
     Every rank calls it with its own micro-batches, as many as the other ranks. The loss is the
     cross-entropy. `.grad` is clear before the call. After it, `.grad` is on every rank the gradient

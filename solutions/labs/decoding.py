@@ -63,7 +63,7 @@ def logits_of_next(model, tokens, cache, before=0) -> Tensor:
 
 
 def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
-    """Exercise 7.20. Return the token with the highest logit over all ranks.
+    """Exercise 7.22. Return the token with the highest logit over all ranks.
 
     No rank has all logits. Of two equal logits, that of the first token counts, as in argmax.
 

@@ -7,7 +7,6 @@ torchrun --nproc-per-node 2 labs/expert_engines.py
 import importlib.util
 import os
 import sys
-import time
 import warnings
 
 import torch
@@ -172,24 +171,6 @@ def gradient_of_experts(engine) -> Tensor:
     if isinstance(engine, ExpertLayer):
         return engine.mlps.experts.up.grad
     return torch.stack([one.up.grad for one in engine.deepspeed_moe.experts.deepspeed_experts])
-
-
-def product_seconds(n, rows=2048, width=64, hidden=128, times=10) -> dict[str, float]:
-    """Measure a forward's median seconds through n experts, one after another and in one call."""
-    torch.manual_seed(0)
-    counts = torch.full((n,), rows // n)
-    loop, grouped = Experts(width, hidden, n), GroupedExperts(width, hidden, n)
-    grouped.load_state_dict(loop.state_dict())
-    x, found = torch.randn(n * (rows // n), width), {}
-    with torch.no_grad():
-        for name, experts in {"one after another": loop, "grouped": grouped}.items():
-            seconds = []
-            for _ in range(times):
-                began = time.perf_counter()
-                experts(x, counts)
-                seconds.append(time.perf_counter() - began)
-            found[name] = sorted(seconds)[times // 2]
-    return found
 
 
 # ---- The program ----------------------------------------------------------------------------

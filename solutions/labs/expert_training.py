@@ -32,7 +32,7 @@ adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: rounding noise make
 
 @torch.no_grad()
 def average_gradients(parameters, mesh) -> None:
-    """Average gradients over all ranks' samples: see exercise 9.22.
+    """Average gradients over all ranks' samples: see exercise 9.23.
 
     An expert's gradient covers what its group's ranks sent to it; other groups have copies of it.
     In float16 a sum may overflow where the mean would not.

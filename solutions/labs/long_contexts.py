@@ -26,7 +26,7 @@ def contiguous_places(context: int, n: int) -> list[Tensor]:
 
 
 def zigzag(context: int, n: int) -> list[Tensor]:
-    """Exercise 9.26. Give each rank two pieces, so that all have as much to compute.
+    """Exercise 9.28. Give each rank two pieces, so that all have as much to compute.
 
     The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
 
@@ -94,7 +94,7 @@ def attend(q, k, v, q_places, k_places) -> tuple[Tensor, Tensor]:
 
 
 def merge(out: Tensor, lse: Tensor, more: Tensor, more_lse: Tensor) -> tuple[Tensor, Tensor]:
-    """Exercise 9.23. Merge the attention over two sets of keys into attention over both.
+    """Exercise 9.25. Merge the attention over two sets of keys into attention over both.
 
     lse      the logarithm of the sum of exp(score) over the keys of a set: of none, -inf. At least
              one set has keys
@@ -131,7 +131,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 
 
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.25. Compute causal attention: queries stay, and keys go round.
+    """Exercise 9.27. Compute causal attention: queries stay, and keys go round.
 
     q        in float32 or float64, in which everything is added up; k and v may have 16 bits
     places   of each rank in the group: see contiguous_places, zigzag
@@ -206,7 +206,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.27. Swap the dimension along which x is cut over the ranks.
+    """Exercise 9.30. Swap the dimension along which x is cut over the ranks.
 
     x is cut along dimension `split` into n equal parts, and part r goes to rank r. The received
     parts are joined along dimension `join`, in rank order.
@@ -298,6 +298,8 @@ class PieceOfAttention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.attention.split(self.attention.query_key_value(x))
+        if (queries := self.attention.queries) > 1:  # the ways take a key and a value per query
+            k, v = (x.repeat_interleave(queries, HEADS) for x in (k, v))
         mixed = WAYS[self.way](q, k, v, self.places, self.group)
         return self.attention.output(mixed.transpose(1, 2).flatten(2))
 
@@ -315,9 +317,12 @@ class PieceOfPlaces(nn.Module):
 
 def split_context(model: Transformer, way, places, group=None) -> Transformer:
     """Let a model compute this rank's piece of the context; its weights stay whole."""
+    mine = places[dist.get_rank(group)]
     for block in model.blocks:
+        block.attention.places = mine  # by which a Llama rotates queries and keys
         block.attention = PieceOfAttention(block.attention, way, places, group)
-    model.places = PieceOfPlaces(model.places, places[dist.get_rank(group)])
+    if model.places is not None:
+        model.places = PieceOfPlaces(model.places, mine)
     return model
 
 
@@ -385,7 +390,9 @@ def try_context_parallel() -> str:
     return f"on {device}: it runs"
 
 
-def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
+def compare_with_one_process(
+    way, layout, text, steps=3, samples=4, context=48, make=Transformer
+) -> tuple:
     """Train on pieces of the context and in this process on all of it, in float64, and compare.
 
     Returns  the losses of both, and the relative difference of weights and gradients
@@ -396,7 +403,7 @@ def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) 
     places, models, losses = layout(context, dist.get_world_size()), [], ([], [])
     for _ in range(2):
         torch.manual_seed(0)
-        models.append(Transformer(width=32, heads=4, context=context, tied=True))
+        models.append(make(width=32, heads=4, context=context, tied=True))
     split_context(models[0], way, places)
     adams = [torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3) for model in models]
     for number in range(steps):

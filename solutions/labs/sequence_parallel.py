@@ -51,7 +51,7 @@ def summed_piece(x: Tensor, group=None) -> Tensor:
 
 
 class AllGather(torch.autograd.Function):
-    """Exercise 7.16. The entry to the parallel region, from pieces of the context.
+    """Exercise 7.17. The entry to the parallel region, from pieces of the context.
 
     Forward   all ranks' pieces, joined
     Backward  each rank has, for the whole context, the gradient that came through its part alone
@@ -75,7 +75,7 @@ class AllGather(torch.autograd.Function):
 
 
 class ReduceScatter(torch.autograd.Function):
-    """Exercise 7.17. The exit from the parallel region, to pieces of the sum.
+    """Exercise 7.18. The exit from the parallel region, to pieces of the sum.
 
     Forward   this rank's piece of the context, in the sum of all ranks' x
     Backward  each rank has the gradient of its own piece alone
@@ -126,12 +126,13 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
     Call sum_partial_gradients once per step, after the last backward.
     """
     parallelize(model, group, gather_context, scatter_context, column)
-    model.places = PlacesOfPiece(model.places, group)
+    if model.places is not None:  # a Llama rotates instead, inside the regions
+        model.places = PlacesOfPiece(model.places, group)
     return model
 
 
 def sum_partial_gradients(model, group=None) -> None:
-    """Exercise 7.18. Complete the gradients of parameters that are not cut.
+    """Exercise 7.19. Complete the gradients of parameters that are not cut.
 
     It is called once per step, after the last backward. Layer norms, biases behind a sum and the
     positions' embedding are whole on every rank and have seen this rank's piece of the context
@@ -195,7 +196,7 @@ def begin_sum(x: Tensor, group=None):
 
 
 class OverlappedProduct(torch.autograd.Function):
-    """Exercise 7.19. x A + b after a Copy, whose sum overlaps with A's gradient.
+    """Exercise 7.21. x A + b after a Copy, whose sum overlaps with A's gradient.
 
     The gradient of x has to be summed over all ranks, and the layers before wait for it. No layer
     waits for the gradient of A, so it is computed meanwhile. A and b may be frozen; b may be None.
@@ -245,10 +246,10 @@ WAYS = {
 }
 
 
-def split_model(way, **sizes) -> Transformer:
+def split_model(way, make=Transformer, **sizes) -> Transformer:
     """Return a transformer, the same for any number of ranks until it is cut in one of the WAYS."""
     torch.manual_seed(0)
-    return WAYS[way](Transformer(**sizes))
+    return WAYS[way](make(**sizes))
 
 
 def completes(way):

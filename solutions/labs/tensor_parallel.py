@@ -234,7 +234,7 @@ def refuse_unknown(tokens, vocabulary):
 
 
 class VocabularyEmbedding(nn.Module):
-    """Exercise 7.12. An embedding; each rank has the rows of some tokens.
+    """Exercise 7.13. An embedding; each rank has the rows of some tokens.
 
     embedding  the whole embedding, equal on all ranks; without padding_idx and the like
     leave      leave(rows, group) sums the rows that each rank has, and zeros, over the ranks
@@ -265,7 +265,7 @@ class VocabularyEmbedding(nn.Module):
 def split_cross_entropy(
     logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
 ) -> Tensor:
-    """Exercise 7.13. Return the mean cross-entropy of split logits.
+    """Exercise 7.14. Return the mean cross-entropy of split logits.
 
     A target's loss is the logarithm of the sum of exp(logit), less the target's logit. The highest
     logit of all tokens is subtracted from each of its logits first, so that no exp overflows.
@@ -344,9 +344,13 @@ def parallelize_attention(attention, group=None, enter=enter, leave=leave, colum
 
 
 def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLinear):
-    """Cut the first linear layer of an nn.Sequential by columns, the second one by rows."""
+    """Cut the first linear layer of an nn.Sequential by columns, the second one by rows.
+
+    In a gated MLP two columns, a gate and its factor, make one of the second layer's inputs.
+    """
     first, second = (i for i, layer in enumerate(mlp) if isinstance(layer, nn.Linear))
-    mlp[first] = column(mlp[first], group, enter=enter)
+    together = mlp[first].out_features // mlp[second].in_features
+    mlp[first] = column(mlp[first], group, together, enter)
     mlp[second] = RowLinear(mlp[second], group, leave=leave)
 
 
@@ -370,7 +374,7 @@ def need_finite(norm) -> Tensor:
 
 
 def gradient_norm(model, group=None) -> Tensor:
-    """Exercise 7.15. Return the norm of the whole model's gradient on every rank.
+    """Exercise 7.16. Return the norm of the whole model's gradient on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
     cut parameter, or none with a gradient, on all ranks or on some of them. Whole parameters, if

@@ -37,7 +37,7 @@ def options_of(words=None):
 
 
 class Training:
-    """Exercise 3.16. A training run of several ranks that can be resumed: fill five holes.
+    """Exercise 3.17. A training run of several ranks that can be resumed: fill five holes.
 
     Every number of ranks that can share the batch gives the weights of one process, up to
     rounding.

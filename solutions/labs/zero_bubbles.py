@@ -175,11 +175,13 @@ def blocks_of(row) -> list[list[Action]]:
     return blocks
 
 
-def join_pairs(timeline, stages):
+def join_pairs(timeline, stages, pair_seconds=None):
     """Return a simulated timeline in which each pair runs as one block.
 
     A block begins when the inputs of both actions have arrived, and both results leave at its end.
-    It takes as long as both actions together, because no message takes time here.
+
+    pair_seconds  the time of a pair; by default that of both actions together, as if no message
+                  took time. Each of them is drawn with its share of it
 
     Source  DeepSeek's dualpipe.py, `_forward_backward_chunk`
     """
@@ -194,8 +196,11 @@ def join_pairs(timeline, stages):
                 continue
             has_run, first, block = True, len(spans[rank]), blocks.popleft()
             clock[rank] = max([clock[rank], *(ends[need] for need in needs)])
-            for begin, end in timeline.spans[rank][first : first + len(block)]:
-                spans[rank].append((clock[rank], clock[rank] + end - begin))
+            took = [end - begin for begin, end in timeline.spans[rank][first : first + len(block)]]
+            is_joined = pair_seconds is not None and len(block) == 2
+            scale = pair_seconds / sum(took) if is_joined else 1.0
+            for one in took:
+                spans[rank].append((clock[rank], clock[rank] + scale * one))
                 clock[rank] = spans[rank][-1][1]
             for kind, i, chunk in block:
                 if kind != "W":

@@ -1,9 +1,13 @@
 """Sentences that tell what a calculator, the planner or a file of published runs gives."""
 
+import re
+
 import pytest
+import torch
 from helpers import ROOT, load_solved_lab
 
 from coursekit.building import build
+from pedagogy_lib import lab
 
 
 def prose_of(stem: str) -> str:
@@ -38,6 +42,22 @@ def test_what_the_calculators_choices_show_is_told_right():
         assert sentence.format(its_bytes / 1e9) in prose
     room = {name for name, limit in fits.LIMITS.items() if sum(long[0].values()) <= limit}
     assert "except {} has room".format(*room) in prose
+
+
+def test_an_expert_layer_keeps_hardly_more_than_05d_says(capsys, monkeypatch):
+    """The rest is scores, weights and indices."""
+    monkeypatch.chdir(build.ROOT / "solutions")
+    cells = build.make_solved_notebook(build.source_of("05d_activations")).cells
+    (source,) = [c.source for c in cells if c.cell_type == "code" and "of 8 experts" in c.source]
+    width = 64
+    x = torch.randn(2, 64, width, requires_grad=True)
+    names = {"lab": lab, "kept_tensors": lab("kept_tensors"), "width": width, "x": x}
+    exec(source, names)
+    printed = re.findall(r"keeps ([\d.]+) times its input; at least ([\d.]+)",
+                         capsys.readouterr().out)  # fmt: skip
+    assert len(printed) == 4
+    for kept, least in printed:
+        assert float(least) <= float(kept) < 1.1 * float(least)
 
 
 def test_what_the_planner_finds_for_other_gpus_is_told_right():

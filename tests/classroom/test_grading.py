@@ -180,8 +180,8 @@ def test_a_spoilt_file_is_judged_again(tmp_path):
 
 
 def results(accepted=None, **entries):
-    answers = {n: workers.EMPTY | {"looks": [], "code": "c"} | more for n, more in entries.items()}
-    answers = {n.replace("_", "."): one for n, one in answers.items()}
+    empty = workers.EMPTY | {"looks": [], "code": "c"}
+    answers = {getattr(EX, name): empty | more for name, more in entries.items()}
     students = [{"student": "=ada", "from": "ada.zip", "problems": ["p"], "answers": answers}]
     asked = course.list_exercises(exercises=list(answers))
     return result_files.results_of("T", "v", asked, students, accepted or {})
@@ -189,21 +189,21 @@ def results(accepted=None, **entries):
 
 def test_a_suspicious_answer_waits_for_a_person():
     right = {"state": "right", "score": 1.0, "looks": ["imports os: a.py, line 1: import os"]}
-    waits = results(**{"2_2": right})["students"][0]["answers"][EX.tree_seconds]
+    waits = results(tree_seconds=right)["students"][0]["answers"][EX.tree_seconds]
     assert (waits["state"], waits["score"]) == ("look", 0.0)
     assert waits["reasons"] == [*right["looks"], "the check says: right"]
-    counts = results({"=ada": {EX.tree_seconds: "c"}}, **{"2_2": right})["students"][0]["answers"][
-        EX.tree_seconds
-    ]
+    counts = results({"=ada": {EX.tree_seconds: "c"}}, tree_seconds=right)["students"][0][
+        "answers"
+    ][EX.tree_seconds]
     assert (counts["state"], counts["score"]) == ("right", 1.0)
-    other = results({"=ada": {EX.tree_seconds: "d"}}, **{"2_2": right})["students"][0]["answers"][
+    other = results({"=ada": {EX.tree_seconds: "d"}}, tree_seconds=right)["students"][0]["answers"][
         EX.tree_seconds
     ]
     assert other["state"] == "look"
 
 
 def test_no_spreadsheet_takes_a_name_for_a_formula():
-    made = results(**{"2_2": {"state": "right", "score": 1.0}, "2_9": {"score": 0.7}})
+    made = results(tree_seconds={"state": "right", "score": 1.0}, sent_bytes={"score": 0.7})
     rows = list(csv.reader(io.StringIO(result_files.grades_of(made))))
     assert rows == [["student", EX.tree_seconds, EX.sent_bytes, "total", "of", "to look at"],
                     ["'=ada", "1.0", "0.7", "1.7", "2.0", "0"]]  # fmt: skip
@@ -213,7 +213,7 @@ def test_no_spreadsheet_takes_a_name_for_a_formula():
 
 
 def test_the_form_of_the_results():
-    made = results(**{"2_2": {}})
+    made = results(tree_seconds={})
     assert list(made) == ["title", "version", "when", "exercises", "students"]
     assert set(made["exercises"][0]) == {"number", "name", "lab", "part", "title", "points"}
     assert set(made["students"][0]) == {"student", "from", "problems", "answers"}

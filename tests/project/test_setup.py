@@ -139,8 +139,8 @@ def test_extras_that_there_are_not_are_refused(setup, word):
     with pytest.raises(SystemExit) as told:
         setup.main(word)
     assert str(told.value) == (
-        "tools/setup.py installs bench, deepspeed, torchft, classroom, nbgrader, browser, book, "
-        f"workflows, clusters beside the course, not {word!r}."
+        "tools/setup.py installs bench, deepspeed, torchft, transformers, classroom, nbgrader, "
+        f"browser, book, workflows, clusters beside the course, not {word!r}."
     )
     assert not setup.VENV.exists()
 

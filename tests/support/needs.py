@@ -60,6 +60,18 @@ def walls() -> bool:
     return not USABLE
 
 
+def compiler() -> str:
+    from helpers import load_solved_lab
+
+    return load_solved_lab("compiled_fsdp2").why_no_compiler()
+
+
+def without_compiler(function, *args):
+    """Call a function in this process, which finds no compiler of C++ from here on."""
+    os.environ.update(CXX="/nonexistent/g++", PATH="")
+    return function(*args)
+
+
 def python_of_all() -> bool:
     from classroom.sandbox import other_user
 
@@ -95,6 +107,7 @@ def extra(name, package=None) -> Need:
 KNOWN = {
     "Chromium": Need(lambda: not CHROMIUM, "sudo apt install chromium"),
     WALLS: Need(walls, "sudo apt install bubblewrap"),
+    "a C++ compiler": Need(compiler, "sudo apt install g++, and Python's header files"),
     "node": Need(programs("node"), "sudo apt install nodejs"),
     "SLURM": Need(programs("slurmctld", "slurmd", "sbatch"), "sudo apt install slurm-wlm"),
     "ip": Need(programs("ip"), "sudo apt install iproute2"),
@@ -114,7 +127,7 @@ KNOWN = {
     "kubernetes-validate": extra("clusters", "kubernetes_validate"),
     "accelerate": extra("bench", "accelerate"),
     "zizmor": Need(lambda: not ZIZMOR.exists(), "python3 tools/setup.py workflows"),
-    **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader")},
+    **{name: extra(name) for name in ("deepspeed", "torchft", "nbgrader", "transformers")},
 }
 
 

@@ -7,7 +7,7 @@ from pedagogy_lib.measuring.memory_log import KINDS
 PATIENT = load_solved_lab("exam_training")
 EXAM = load_solved_lab("exam")
 NEAR = 0.05  # of losses
-SAME = 1e-5  # losses that differ by less are the same
+SAME = 3e-6  # losses that differ by less are the same
 
 
 def take_readings(run, last_week) -> dict:

@@ -253,7 +253,7 @@ def how_it_scaled(times, efficiency) -> str:
     said = f"the shortest step is on {best} ranks"
     if others:
         alike = sorted([best, *others])
-        said += f"; {UNDECIDED} between {', '.join(map(str, alike))} ranks"
+        said += f";\n    {UNDECIDED} between {', '.join(map(str, alike))} ranks"
     again = f", and on {last} it is longer again" if last not in [best, *others] else ""
     return "\n".join([*lines, f"strong scaling: {said}{again}."])
 

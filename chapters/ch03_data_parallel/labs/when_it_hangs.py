@@ -9,9 +9,6 @@ import json
 import os
 import random
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import timeit
@@ -29,7 +26,6 @@ STEPS, WRONG_STEP = 6, 3  # steps count from 0
 SECONDS = 1.5  # for which a rank waits for the others
 RIDDLE = 6  # seed of the draw when this file runs as a program
 NO_CALL = "no call"
-COLORS = re.compile(r"\x1b\[\d*m")  # a terminal's codes for colours
 
 
 # ---- A loop with a mistake ---------------------------------------------------------------------
@@ -73,13 +69,16 @@ def new_group(seconds=SECONDS, is_checked=False):
 
 
 def observe_mistake(mistake, guilty=2, is_checked=False) -> dict:
-    """Return this rank's view of a mistake: seconds to its error, the error, its recorded calls."""
+    """Return this rank's view of a mistake: seconds to its error, the error, and its last calls.
+
+    `calls` are those of the group, as from `read_flight_recorder`; `record` is the whole record.
+    """
     group, began = new_group(is_checked=is_checked), time.perf_counter()
     error = error_of(train, group, mistake, guilty)
     seconds = time.perf_counter() - began
-    calls = read_flight_recorder(group)
+    found = {"calls": read_flight_recorder(group), "record": read_record()}
     dist.barrier()  # of the world, which is in step: no rank leaves before all have looked
-    return {"seconds": seconds, "error": error, "calls": calls}
+    return {"seconds": seconds, "error": error} | found
 
 
 def add_unequal(odd=2, tries=3) -> list[str]:
@@ -148,8 +147,13 @@ def read_flight_recorder(group) -> list[dict]:
     ]
 
 
+def read_record() -> dict:
+    """Return all that the flight recorder of this rank holds; its calls are the `entries`."""
+    return json.loads(torch._C._distributed_c10d._dump_fr_trace_json())
+
+
 def all_recorded() -> list[dict]:
-    return json.loads(torch._C._distributed_c10d._dump_fr_trace_json())["entries"]
+    return read_record()["entries"]
 
 
 def find_guilty(dumps):
@@ -207,22 +211,6 @@ def stack_while_waiting(guilty=2, seconds=0.5) -> str:
         mine = file.read().partition("\n\nThread")[2]  # this thread's part, the last one
         places = re.findall(rf"({Path(__file__).name})\", line (\d+) in (\w+)", mine)
         return " ← ".join(f"{name}:{line} in {function}" for name, line, function in places)
-
-
-def py_spy(pid) -> str:
-    """Return py-spy's report on the main thread of another process, or why there is none."""
-    beside = Path(sys.executable).with_name("py-spy")
-    program = str(beside) if beside.exists() else shutil.which("py-spy")
-    if program is None:
-        return "py-spy is not installed: pip install py-spy"
-    done = subprocess.run(
-        [program, "dump", "--pid", str(pid)], capture_output=True, text=True, check=False,
-        env=os.environ | {"NO_COLOR": "1"},
-    )  # fmt: skip
-    if done.returncode:
-        return f"py-spy may not look into process {pid}: {done.stderr.strip().splitlines()[-1]}"
-    stack = COLORS.sub("", done.stdout)
-    return "\n".join(stack[stack.index('"MainThread"') :].splitlines()[:4])
 
 
 # ---- The cost of checks ------------------------------------------------------------------------

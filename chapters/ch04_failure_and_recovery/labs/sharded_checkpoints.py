@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 4 labs/sharded_checkpoints.py
 """
 
+import contextlib
+import os
 import shutil
 import tempfile
 from functools import partial
@@ -26,6 +28,19 @@ from zero import Zero1, Zero2, Zero3
 
 CONTEXT, SAMPLES, MICROBATCHES = 32, 12, 4
 adam = partial(torch.optim.AdamW, lr=5e-3)
+
+
+@contextlib.contextmanager
+def silence_saver():
+    """Discard standard error inside; PyTorch's saving process, started there, logs each request."""
+    before = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def small_model(dtype=torch.float32) -> Transformer:

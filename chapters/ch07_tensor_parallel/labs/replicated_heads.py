@@ -25,8 +25,9 @@ def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
 
 def layer_of_rows(linear, rows) -> nn.Linear:
     """Return a linear layer with copies of some rows of another layer's weight and bias."""
-    layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
-    for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+    has_bias = linear.bias is not None
+    layer = nn.Linear(linear.in_features, len(rows), has_bias, dtype=linear.weight.dtype)
+    for mine, all_of_them in zip(layer.parameters(), linear.parameters(), strict=True):
         with torch.no_grad():
             mine.copy_(all_of_them[rows])
         mine.requires_grad_(all_of_them.requires_grad)
@@ -90,6 +91,9 @@ class FewHeads(nn.Module):
         self.head = rank * kv_heads // n
         ### END SOLUTION
         self.group, self.size = group, attention.size
+        self.rotate = getattr(attention, "rotate", lambda x: x)  # by places: see labs/llama.py
+        self.norm_q = getattr(attention, "norm_q", nn.Identity())  # QK-norm: see head_norms.py
+        self.norm_k = getattr(attention, "norm_k", nn.Identity())
         whole = attention.query_key_value
         self.query = layer_of_rows(whole, queries[self.query_heads].flatten())
         self.key_value = layer_of_rows(whole, torch.cat([keys[self.head], values[self.head]]))
@@ -102,6 +106,7 @@ class FewHeads(nn.Module):
         x = enter(x, self.group)
         q = self.query(x).unflatten(-1, (-1, self.size)).transpose(1, 2)  # (samples, heads, …)
         k, v = self.key_value(x).unsqueeze(1).split(self.size, dim=-1)
+        q, k = self.rotate(self.norm_q(q)), self.rotate(self.norm_k(k))
         mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
@@ -125,7 +130,7 @@ class FewHeads(nn.Module):
 # ---- The program ----------------------------------------------------------------------------
 
 
-def try_heads(width, heads, kv_heads) -> dict:
+def try_heads(width, heads, kv_heads, make=Attention) -> dict:
     """Run forward and backward of a split attention on each rank, and compare with one process.
 
     Returns  which heads this rank has, and whether everything equals one process
@@ -135,7 +140,7 @@ def try_heads(width, heads, kv_heads) -> dict:
 
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
-    whole = Attention(width, heads, kv_heads)
+    whole = make(width, heads, kv_heads)
     split = FewHeads(whole)
     x, slope = torch.randn(2, 2, 8, width).unbind()
     leaves = x.clone().requires_grad_(), x.clone().requires_grad_()

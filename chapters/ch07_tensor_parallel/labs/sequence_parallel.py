@@ -125,7 +125,8 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
     Call sum_partial_gradients once per step, after the last backward.
     """
     parallelize(model, group, gather_context, scatter_context, column)
-    model.places = PlacesOfPiece(model.places, group)
+    if model.places is not None:  # a Llama rotates instead, inside the regions
+        model.places = PlacesOfPiece(model.places, group)
     return model
 
 
@@ -244,10 +245,10 @@ WAYS = {
 }
 
 
-def split_model(way, **sizes) -> Transformer:
+def split_model(way, make=Transformer, **sizes) -> Transformer:
     """Return a transformer, the same for any number of ranks until it is cut in one of the WAYS."""
     torch.manual_seed(0)
-    return WAYS[way](Transformer(**sizes))
+    return WAYS[way](make(**sizes))
 
 
 def completes(way):

@@ -170,11 +170,11 @@ def measure_late_sum(tokens, width) -> float:
 # ---- A block, and the loss ------------------------------------------------------------------
 
 
-def split_block(width, heads, kv_heads, context=64) -> bool:
+def split_block(width, heads, kv_heads, context=64, make=Block) -> bool:
     """Measure a split block's forward and backward on each rank; return whether they are right."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
-    one, split = Block(width, heads, kv_heads), Block(width, heads, kv_heads)
+    one, split = make(width, heads, kv_heads), make(width, heads, kv_heads)
     split.load_state_dict(one.state_dict())
     parallelize_attention(split.attention)
     parallelize_mlp(split.mlp)

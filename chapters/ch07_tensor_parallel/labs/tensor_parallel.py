@@ -343,9 +343,13 @@ def parallelize_attention(attention, group=None, enter=enter, leave=leave, colum
 
 
 def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLinear):
-    """Cut the first linear layer of an nn.Sequential by columns, the second one by rows."""
+    """Cut the first linear layer of an nn.Sequential by columns, the second one by rows.
+
+    In a gated MLP two columns, a gate and its factor, make one of the second layer's inputs.
+    """
     first, second = (i for i, layer in enumerate(mlp) if isinstance(layer, nn.Linear))
-    mlp[first] = column(mlp[first], group, enter=enter)
+    together = mlp[first].out_features // mlp[second].in_features
+    mlp[first] = column(mlp[first], group, together, enter)
     mlp[second] = RowLinear(mlp[second], group, leave=leave)
 
 

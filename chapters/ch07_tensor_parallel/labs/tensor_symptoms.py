@@ -6,6 +6,7 @@ torchrun --nproc-per-node 2 labs/tensor_symptoms.py
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from llama import rotate
 from tensor_parallel import cut
 from torch import nn
 
@@ -62,6 +63,22 @@ def check_experts(sum_of_experts) -> dict[str, str]:
     for output in (wanted, y):
         (output * slope).sum().backward()
     return report_gaps(y, wanted, {"its matrix": (own.grad, every.grad[dist.get_rank()])})
+
+
+def check_piece(attend_from_piece) -> dict[str, str]:
+    """Report the errors of attend_from_piece(q, k, v) and of the gradient of this rank's keys."""
+    n, rank = dist.get_world_size(), dist.get_rank()
+    shape = 2, 2, 8 * n, 16  # samples, heads, places, size
+    *inputs, slope = draw_tensors(shape, shape, shape, shape)
+    q, k, v = (x.requires_grad_() for x in inputs)
+    places = torch.arange(8 * n)
+    wanted = F.scaled_dot_product_attention(rotate(q, places), rotate(k, places), v, is_causal=True)
+    pieces = [x.detach().chunk(n, 2)[rank].clone().requires_grad_() for x in inputs]
+    y = attend_from_piece(*pieces)
+    (wanted * slope).sum().backward()
+    (y * slope.chunk(n, 2)[rank]).sum().backward()
+    of_keys = pieces[1].grad, k.grad.chunk(n, 2)[rank]
+    return report_gaps(y, wanted.chunk(n, 2)[rank], {"its keys": of_keys})
 
 
 def report_gaps(y, wanted, gradients) -> dict[str, str]:

@@ -32,7 +32,8 @@ class Embedding(nn.Module):
 
 def layers_of(model) -> list[nn.Module]:
     """Return a transformer as consecutive layers: the embedding, the blocks, the logits."""
-    embedding = Embedding(model.letters, model.places)
+    has_table = model.places is not None  # of positions: a Llama has none
+    embedding = Embedding(model.letters, model.places) if has_table else model.letters
     return [embedding, *model.blocks, nn.Sequential(model.norm, model.output)]
 
 
@@ -608,7 +609,7 @@ def my_pipeline(
     model, sizes=None, group=None, chunks=1, make=Stage, kind=Pipeline, **options
 ) -> Pipeline:
     """Return this rank's part of a transformer, as a pipeline of class `kind` with `options`."""
-    width = model.places.weight.shape[1]
+    width = model.letters.weight.shape[1]
     return kind(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
 
 

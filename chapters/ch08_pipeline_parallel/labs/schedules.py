@@ -102,6 +102,57 @@ def interleaved(rank, ranks, microbatches, chunks=2):
         yield turn(k, ranks, chunks, "B")
 
 
+def order_forwards(microbatches, chunks, size) -> list[tuple[int, int]]:
+    """Exercise {{order_forwards}}. Return all forwards of a rank, in order: (micro-batch, chunk).
+
+    Micro-batches come in groups of `size`, and the last group has those that are left. A group goes
+    through chunk 0, then through chunk 1, and so on, before the next group begins. If `size` is
+    larger than the number of micro-batches, they are one group.
+    """
+    ### BEGIN SOLUTION
+    return [
+        (i, chunk)
+        for first in range(0, microbatches, size)
+        for chunk in range(chunks)
+        for i in range(first, min(first + size, microbatches))
+    ]
+    ### END SOLUTION
+
+
+def interleaved_in_groups(rank, ranks, microbatches, chunks=2, size=None):
+    """Yield interleaved 1F1B for any number of micro-batches, in groups of `size`.
+
+    The bubble is that of `interleaved` if each group has at least `ranks` micro-batches. With a
+    smaller one it is longer, or ranks wait for each other forever, which check_schedule reports.
+    In groups of as many as there are ranks, with none left over, it is `interleaved`.
+
+    size    by default as many as there are ranks
+    Source  Llama Team 2024, "The Llama 3 Herd of Models", section 3.3.2
+    """
+    size = min(size or ranks, microbatches)
+    forwards = order_forwards(microbatches, chunks, size)
+    backwards = [(i, chunks - 1 - chunk) for i, chunk in forwards]
+    warm_up = min(2 * (ranks - 1 - rank) + (chunks - 1) * size, len(forwards))
+    for k, forward in enumerate(forwards):
+        yield Action("F", *forward)
+        if k >= warm_up:
+            yield Action("B", *backwards[k - warm_up])
+    for backward in backwards[len(forwards) - warm_up :]:
+        yield Action("B", *backward)
+
+
+def breadth_first(rank, ranks, microbatches, chunks=2):
+    """Yield all forwards, chunk by chunk, then all backwards, the last chunk first.
+
+    Source  Lamy-Poirier 2022, "Breadth-First Pipeline Parallelism"
+    """
+    forwards = order_forwards(microbatches, chunks, microbatches)
+    for i, chunk in forwards:
+        yield Action("F", i, chunk)
+    for i, chunk in forwards:
+        yield Action("B", i, chunks - 1 - chunk)
+
+
 def zero_bubble(rank, ranks, microbatches):
     """Yield 1F1B with split backwards: no rank waits for "W", so it fills idle time.
 

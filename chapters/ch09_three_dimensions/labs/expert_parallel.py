@@ -92,18 +92,29 @@ class RemoteExperts(nn.Module):
             setattr(experts, name, parameter)
 
     def forward(self, rows, counts):
-        came = torch.empty_like(counts)
-        dist.all_to_all_single(came, counts, group=self.group)  # how many rows for each expert
-        counts, came = counts.view(self.ranks, -1), came.view(self.ranks, -1)
-        send, receive = counts.sum(1).tolist(), came.sum(1).tolist()
+        send, receive, came = self.exchange_counts(counts)
         with self.watch("there"):
             mine = Exchange.apply(rows, send, receive, self.group)
         with self.watch("experts"):
-            order = by_expert(came)
-            y = self.compute(self.experts, mine[order], came.sum(0))
-            y = torch.zeros_like(y).index_copy(0, order, y)  # in the order of arrival
+            y = self.run_mine(mine, came)
         with self.watch("back"):
             return Exchange.apply(y, receive, send, self.group)
+
+    def exchange_counts(self, counts) -> tuple[list, list, Tensor]:
+        """Return the numbers of rows for and from each rank, and those that came for each expert.
+
+        Shapes  counts: (experts of all ranks,); the last one: (ranks, experts of this rank)
+        """
+        came = torch.empty_like(counts)
+        dist.all_to_all_single(came, counts, group=self.group)
+        counts, came = counts.view(self.ranks, -1), came.view(self.ranks, -1)
+        return counts.sum(1).tolist(), came.sum(1).tolist(), came
+
+    def run_mine(self, rows, came) -> Tensor:
+        """Run this rank's experts on the received rows; return theirs in the order of arrival."""
+        order = by_expert(came)
+        y = self.compute(self.experts, rows[order], came.sum(0))
+        return torch.zeros_like(y).index_put((order,), y)  # index_copy would keep y
 
 
 def share_out(model, group, watch=no_context):

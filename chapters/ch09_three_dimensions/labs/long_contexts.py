@@ -297,6 +297,8 @@ class PieceOfAttention(nn.Module):
 
     def forward(self, x):
         q, k, v = self.attention.split(self.attention.query_key_value(x))
+        if (queries := self.attention.queries) > 1:  # the ways take a key and a value per query
+            k, v = (x.repeat_interleave(queries, HEADS) for x in (k, v))
         mixed = WAYS[self.way](q, k, v, self.places, self.group)
         return self.attention.output(mixed.transpose(1, 2).flatten(2))
 
@@ -314,9 +316,12 @@ class PieceOfPlaces(nn.Module):
 
 def split_context(model: Transformer, way, places, group=None) -> Transformer:
     """Let a model compute this rank's piece of the context; its weights stay whole."""
+    mine = places[dist.get_rank(group)]
     for block in model.blocks:
+        block.attention.places = mine  # by which a Llama rotates queries and keys
         block.attention = PieceOfAttention(block.attention, way, places, group)
-    model.places = PieceOfPlaces(model.places, places[dist.get_rank(group)])
+    if model.places is not None:
+        model.places = PieceOfPlaces(model.places, mine)
     return model
 
 
@@ -384,7 +389,9 @@ def try_context_parallel() -> str:
     return f"on {device}: it runs"
 
 
-def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
+def compare_with_one_process(
+    way, layout, text, steps=3, samples=4, context=48, make=Transformer
+) -> tuple:
     """Train on pieces of the context and in this process on all of it, in float64, and compare.
 
     Returns  the losses of both, and the relative difference of weights and gradients
@@ -395,7 +402,7 @@ def compare_with_one_process(way, layout, text, steps=3, samples=4, context=48) 
     places, models, losses = layout(context, dist.get_world_size()), [], ([], [])
     for _ in range(2):
         torch.manual_seed(0)
-        models.append(Transformer(width=32, heads=4, context=context, tied=True))
+        models.append(make(width=32, heads=4, context=context, tied=True))
     split_context(models[0], way, places)
     adams = [torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3) for model in models]
     for number in range(steps):

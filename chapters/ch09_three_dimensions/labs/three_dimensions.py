@@ -159,7 +159,7 @@ class ThreeDimensions:
     ):  # fmt: skip
         self.mesh, self.microbatches, self.longest = mesh, microbatches, longest
         self.dropout, self.share_of_copy, self.watch = dropout, share_of_copy, no_context
-        width = model.places.weight.shape[1]
+        width = model.letters.weight.shape[1]
         is_tied = model.output.weight is model.letters.weight
         if dropout is not None:
             dropout.add_to(model)

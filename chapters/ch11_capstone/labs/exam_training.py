@@ -24,6 +24,7 @@ TP, DP = 2, 2
 STEPS, RESTART = 21, 15  # number of steps; training is stopped before step 15
 MICROBATCHES, SAMPLES = 4, 16  # micro-batches of a copy in each step; samples of a micro-batch
 CONTEXT, LETTER, WIDTH, HIDDEN, BLOCKS = 8, 16, 64, 128, 2
+GROUP = 16  # hidden numbers that are normalised together
 EPOCH = 6  # steps
 RATE, WARM_UP = 0.12, 10  # learning rate; the steps until it is reached
 MOMENTUM, SHARE = 0.8, 0.1  # dropout sets this share of the numbers to 0
@@ -80,9 +81,16 @@ class SumForward(torch.autograd.Function):
         return gradient, None
 
 
+def normalize_groups(x, weight) -> Tensor:
+    """Normalise x in groups of GROUP numbers, as QK-norm does the heads; all share the weight."""
+    groups = x.unflatten(-1, (-1, GROUP))  # (samples, groups, GROUP)
+    return F.rms_norm(groups, (GROUP,), weight).flatten(-2)
+
+
 class Block(nn.Module):
-    def __init__(self, training, number):
+    def __init__(self, training, number, inner):
         super().__init__()
+        self.inner = inner  # (GROUP)
         self.training_of, self.number = [training], number  # a list: it is no part of the module
         self.norm = nn.LayerNorm(WIDTH)
         self.column = nn.Parameter(training.half(torch.randn(HIDDEN, WIDTH) / WIDTH**0.5, 0))
@@ -92,7 +100,8 @@ class Block(nn.Module):
         (training,) = self.training_of
         y = SumBackward.apply(self.norm(x), training)
         training.compute(1)
-        y = F.gelu(y @ self.column.T) @ self.row.T  # (samples, width): the part of this half
+        hidden = normalize_groups(y @ self.column.T, self.inner)  # (samples, hidden / tp)
+        y = F.gelu(hidden) @ self.row.T  # (samples, width): the part of this half
         y = SumForward.apply(y, training)
         return x + (training.drop(y, self.number) if self.training else y)
 
@@ -104,9 +113,10 @@ class Model(nn.Module):
         super().__init__()
         torch.manual_seed(0)
         letters = training.kinds
+        self.inner = nn.Parameter(torch.ones(GROUP))  # of the norm inside all blocks
         self.letters = nn.Embedding(letters, LETTER)
         self.enter = nn.Linear(CONTEXT * LETTER, WIDTH)
-        self.blocks = nn.Sequential(*[Block(training, number) for number in range(BLOCKS)])
+        self.blocks = nn.Sequential(*[Block(training, i, self.inner) for i in range(BLOCKS)])
         self.leave = nn.Linear(WIDTH, letters)
 
     def forward(self, contexts):  # (samples, context)
@@ -114,7 +124,10 @@ class Model(nn.Module):
 
 
 def flatten_parameters(model) -> Tensor:
-    """Move all parameters into one tensor, with each as a view of it. DP divides its length."""
+    """Move all parameters into one tensor, with each as a view of it. DP divides its length.
+
+    The model's own parameter, `inner`, comes first.
+    """
     sizes = [p.numel() for p in model.parameters()]
     flat = torch.zeros(-(-sum(sizes) // DP) * DP)
     for p, part in zip(model.parameters(), flat.split([*sizes, len(flat) - sum(sizes)])):
@@ -198,6 +211,12 @@ class Training:
     def average_gradients(self, flat) -> Tensor:
         return flat / DP
 
+    def complete(self, gradient) -> Tensor:
+        """Sum the gradient of `inner` over the tensor ranks: each has used it in its half alone."""
+        with self.watch("tp sum"):
+            self.all_reduce(gradient[:GROUP], "tp")  # a view: it changes the gradient
+        return gradient
+
     def gather(self):
         """Give the other copy the weights that this one has updated."""
         mine = self.shard().clone()
@@ -226,7 +245,7 @@ class Training:
         self.losses.append(0.0)
         self.try_held_out()
         self.clear()
-        self.update(self.compute_gradient())
+        self.update(self.complete(self.compute_gradient()))
         self.log()
 
     def clear(self):

@@ -11,11 +11,11 @@ from pedagogy_lib import launch, mark, measure
 from pedagogy_lib.basics.torch_private import (
     NewParametersNoticed,
     ResizesWatched,
-    WaitsNoticed,
     hook_first,
     is_in_storage,
     make_typed_storage,
 )
+from pedagogy_lib.basics.waits import WaitsNoticed
 
 RESIZE = torch.UntypedStorage.resize_
 
@@ -81,6 +81,22 @@ def test_waits_are_noticed_whoever_waits():
         return counts, len(seen), dist.Work.wait is wait
 
     assert launch(work, world_size=2, device="cpu").values == [([2, 2, 4, True], 4, True)] * 2
+
+
+def test_a_wait_for_a_future_is_noticed():
+    def work():
+        x, seen, wait = torch.ones(3), [], torch._C.Future.wait
+        with WaitsNoticed(seen.append):
+            requests = [dist.all_reduce(x, async_op=True) for _ in range(3)]
+            futures = [request.get_future() for request in requests]
+            counts = [len(seen)]
+            futures[1].wait()
+            counts += [len(seen), seen[-1] is requests[1]]
+            torch.futures.wait_all(futures)
+            counts += [all(any(each is one for one in seen) for each in requests)]
+        return counts, torch._C.Future.wait is wait
+
+    assert launch(work, world_size=2, device="cpu").values == [([0, 1, True, True], True)] * 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["measure", "watch"])))

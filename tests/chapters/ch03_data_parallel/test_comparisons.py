@@ -48,6 +48,40 @@ def test_a_rule_breaks_only_far_above_the_small_batch():
     assert "those of the constant rate: 64" in LARGE.describe_rule(losses)
 
 
+def test_models_under_adam_take_the_steps_of_torch_optim_adam():
+    images, labels, *_ = few_digits()
+    rates = torch.tensor([0.01, 0.02], dtype=torch.float64)
+    models = LARGE.AdamModels([0, 1])
+    copies = [[w[k].detach().clone().requires_grad_() for w in models.weights] for k in (0, 1)]
+    adams = [torch.optim.Adam(of, lr=rate.item()) for of, rate in zip(copies, rates)]
+    for x, y in zip(images.split(7), labels.split(7)):  # the last batch is smaller
+        models.step(models.losses(x.expand(2, -1, -1), y.expand(2, -1)), rates)
+        for (first, bias, last, last_bias), adam in zip(copies, adams):
+            adam.zero_grad()
+            scores = (x @ first + bias).relu() @ last + last_bias
+            torch.nn.functional.cross_entropy(scores, y).backward()
+            adam.step()
+    for k in (0, 1):
+        for weight, copy in zip(models.weights, copies[k]):
+            torch.testing.assert_close(weight[k], copy, rtol=0, atol=1e-12)
+
+
+def test_the_square_root_rule_and_the_tuned_rates_set_out_from_the_small_batch():
+    assert LARGE.rate_at("square root", 0.01, 4 * LARGE.SMALL, 0) == 0.02
+    losses, tuned = LARGE.try_adam(few_digits(), [LARGE.SMALL, 2 * LARGE.SMALL], 2)
+    for rule in LARGE.ADAM_RULES:
+        assert torch.tensor(losses[rule][LARGE.SMALL]).allclose(torch.tensor(tuned[LARGE.SMALL][1]))
+
+
+def test_only_seeds_that_do_not_overlap_make_one_rule_better():
+    losses = {"root": {32: SPREAD, 64: [0.1, 0.2], 128: [0.5, 0.6]},
+              "linear": {32: SPREAD, 64: [0.3, 0.4], 128: [0.55, 0.7]}}  # fmt: skip
+    said = LARGE.compare_seeds(losses, "root", "linear")
+    assert said.endswith("linear rule: 64; above them: none.")
+    losses["linear"][128] = [0.3, 0.4]
+    assert LARGE.compare_seeds(losses, "root", "linear").endswith("64; above them: 128.")
+
+
 def test_at_the_best_rate_seeds_that_overlap_are_not_called_apart():
     tuned = {32: (0.2, SPREAD), 1024: (0.8, [0.1, 0.2, 0.3])}
     assert "from 1024 on" in LARGE.describe_best(tuned)
@@ -97,6 +131,10 @@ def test_a_longer_step_on_more_ranks_needs_a_margin():
     assert "the shortest step is on 4 ranks, and on 8 it is longer again." in said
     strong[8] = rounds(0.52)
     assert "no difference seen here between 4, 8 ranks." in SCALING.how_it_scaled(times, times)
+    strong |= {2: rounds(0.52), 4: rounds(0.5), 8: rounds(0.6)}
+    said = SCALING.how_it_scaled(times, times)
+    assert "between 2, 4 ranks, and on 8 it is longer again." in said
+    assert max(map(len, said.splitlines())) <= 90
 
 
 def test_computing_is_longer_than_an_all_reduce_only_if_it_clearly_is():

@@ -108,7 +108,7 @@ def test_what_a_cell_is_built_on_is_sent_there_too(course):
 
 def test_half_of_a_class_is_told_what_is_left(course):
     def begun(text):
-        """The lab with its holes, of which the first is filled: forward of exercise 7.16."""
+        """The lab with its holes, of which the first is filled: forward of exercise 7.17."""
         hole = "        ...  # your code here\n"
         return build.insert_holes(text).replace(hole, "        ctx.group = group\n", 1)
 

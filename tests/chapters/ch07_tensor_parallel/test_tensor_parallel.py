@@ -19,7 +19,7 @@ ADAM = partial(torch.optim.Adam, lr=1e-3, eps=1e-6)
 
 
 TENSOR, SEQUENCE = load_solved_lab("tensor_parallel"), load_solved_lab("sequence_parallel")
-MODELS = load_solved_lab("language_model")
+MODELS, LLAMA = load_solved_lab("language_model"), load_solved_lab("llama").Llama
 IN_PARTS, HEADS = load_solved_lab("model_in_parts"), load_solved_lab("replicated_heads")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
@@ -34,14 +34,25 @@ CASES = {  # sizes, and what is frozen
          "blocks.0.mlp.2.bias", "blocks.0.norm_1.weight"),
     ),
     "frozen and tied": ({"heads": 4, "tied": True}, ("letters.weight", "places.weight")),
+    "Llama, uneven": ({"make": LLAMA, "heads": 8, "kv_heads": 4, "inside": 7, "layers": 2}, ()),
+    "Llama, frozen and tied": (
+        {"make": LLAMA, "heads": 4, "tied": True, "inside": 5},
+        ("letters.weight", "blocks.0.norm_1.weight", "blocks.0.mlp.0.weight"),
+    ),
 }  # fmt: skip
-PLAIN, GROUPED, FROZEN, FROZEN_TIED = CASES
-TRIED = {1: [PLAIN], 2: [PLAIN, GROUPED, FROZEN_TIED], 3: [GROUPED, FROZEN], 4: [FROZEN]}
+PLAIN, GROUPED, FROZEN, FROZEN_TIED, UNEVEN_LLAMA, FROZEN_LLAMA = CASES
+TRIED = {
+    1: [PLAIN, UNEVEN_LLAMA],
+    2: [PLAIN, GROUPED, FROZEN_TIED, UNEVEN_LLAMA, FROZEN_LLAMA],
+    3: [GROUPED, FROZEN, UNEVEN_LLAMA],
+    4: [FROZEN, FROZEN_LLAMA],
+}
 
 
 def make_model(sizes, frozen=()):
     torch.manual_seed(0)
-    model = MODELS.Transformer(**{"width": 16, "layers": 1, "context": CONTEXT, **sizes}).double()
+    sizes = {"make": MODELS.Transformer, "width": 16, "layers": 1, "context": CONTEXT, **sizes}
+    model = sizes.pop("make")(**sizes).double()
     for name in frozen:
         model.get_parameter(name).requires_grad_(False)
     return model

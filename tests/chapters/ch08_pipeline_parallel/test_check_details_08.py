@@ -109,7 +109,7 @@ WRONG_PIPELINE = replace_text("self.send(y, action)", "self.send(-y, action)")
         (EX.stashing_stage, WRONG_PIPELINE, 'first: check("8.7")'),
         (EX.sliced_stage, WRONG_PIPELINE, 'first: check("8.7")'),
     ],
-    ids=["8.15 a stage", "8.15 a pipeline", "8.18 a pipeline"],
+    ids=["8.17 a stage", "8.17 a pipeline", "8.20 a pipeline"],
 )
 def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, course):
     course(pipeline_parallel=fault)
@@ -123,7 +123,7 @@ def test_a_fault_of_a_lab_is_not_put_down_to_the_cell(course):
         )
     )
     verdict = check(EX.in_place_stage, define_answer(ANSWERS[EX.in_place_stage, "a copy first"]))
-    assert verdict.wrong.why == 'first: check("8.15")', verdict
+    assert verdict.wrong.why == f'first: check("{EX.stashing_stage}")', verdict
 
 
 def test_interleaved_may_not_be_changed(course):

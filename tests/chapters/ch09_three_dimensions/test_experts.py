@@ -167,6 +167,27 @@ def test_a_routers_bias_stays_in_float32():
     assert layer.double().bias.dtype == torch.float64
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_a_routers_bias_has_at_least_32_bits_from_the_beginning(dtype):
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        layer = lab("experts").ExpertLayer(8, 4)
+    finally:
+        torch.set_default_dtype(before)
+    assert layer.router.weight.dtype == dtype
+    assert layer.bias.dtype == torch.promote_types(dtype, torch.float32)
+
+
+@pytest.mark.parametrize("recurse", [True, False])
+def test_an_expert_layer_can_be_made_without_memory(recurse):
+    with torch.device("meta"):
+        layer = lab("experts").ExpertLayer(8, 4)
+    layer.to_empty(device="cpu", recurse=recurse)
+    assert layer.bias.device.type == "cpu"
+    assert (layer.mlps.up.device.type == "cpu") == recurse
+
+
 def test_the_balancing_loss_takes_more_choices_than_float16_has_numbers():
     scores = torch.zeros(140_000, 2, dtype=torch.float16)
     experts = (torch.arange(140_000) % 2).unsqueeze(1)

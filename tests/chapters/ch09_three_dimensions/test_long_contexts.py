@@ -154,3 +154,26 @@ def test_a_picture_of_who_has_what():
 def test_a_context_that_cannot_be_cut_evenly_is_refused(layout, context):
     with pytest.raises(ValueError, match=f"a context of {context} cannot be cut into"):
         getattr(contexts(), layout)(context, 2)
+
+
+@pytest.mark.parametrize("lengths", [[7], [4, 1, 6], [2, 3, 1, 5]])
+def test_linear_attention_equals_one_process(lengths):
+    """Pieces of different lengths, and values of another size than keys."""
+    linear = lab("linear_attention")
+    run = launch(linear.compare_linear_attention, partial(cut_unevenly, lengths), sum(lengths),
+                 (3, 5), 2, world_size=len(lengths), device="cpu")  # fmt: skip
+    assert max(run.values) < EXACT
+
+
+def cut_unevenly(lengths, context, _):
+    return list(torch.arange(context).split(lengths))
+
+
+def test_linear_attention_sends_as_much_for_any_length_and_needs_pieces_in_a_row():
+    linear, labs = lab("linear_attention"), contexts()
+    state = 4 * 16 * 16 * 8  # heads, sizes, float64
+    for layout, context in ((labs.contiguous_places, 64), (labs.zigzag, 512)):
+        run = launch(linear.compare_linear_attention, layout, context, world_size=4,
+                     device="cpu")  # fmt: skip
+        assert run["states"].sent_bytes == pytest.approx([3 * state] * 4, rel=0.05)
+    assert max(run.values) > 0.01  # of a zigzag

@@ -3,23 +3,26 @@
 import itertools
 
 import pytest
+import torch
 from coursekit.content.ch11_capstone.exercises.name_the_faults.sheet_evidence import (
     LAST_WEEK,
     SHOWS,
     describe_evidence,
     difference,
 )
-from helpers import ROOT
-from reading_sheets import take_readings
+from helpers import ROOT, launch_on_cpu
+from reading_sheets import PATIENT, take_readings
 from selection import parametrize
 
 from coursekit.labs import Lab
+from pedagogy_lib import relative_gap
 
 FOLDER = ROOT / "solutions" / "labs"
 EXAM, FAULTS = (Lab(name, FOLDER / f"{name}.py", FOLDER / f"{name}.py")
                 for name in ("exam", "faults"))  # fmt: skip
 SEEDS = range(200)
 TRIES = 3
+EXACT = 1e-12  # relative, in float64
 
 
 class Runs(dict):
@@ -67,7 +70,7 @@ def test_evidence_differs_where_it_must_and_nowhere_else(runs, last_week, fault)
     assert differs["bytes over tp"] == (shows["tp"] != 1)
     assert differs["memory"] == (shows["momentum"] != 1 or shows["activations"] != "one")
     others = {"never exchanged", "exchanged each time", "nothing sharded", "no sum forward",
-              "no sum backward"}  # fmt: skip
+              "no sum backward", "inner not summed"}  # fmt: skip
     assert differs["calls"] == (not shows["ends"] or fault in others)
 
 
@@ -99,6 +102,68 @@ def test_a_seed_draws_twelve_faults_of_all_families():
             assert len(set(family) & set(sheets.values())) == count
     assert {fault for sheets in drawn for fault in sheets.values()} == set(SHOWS) - {FAULTS.EXAMPLE}
     assert len({sheets["A"] for sheets in drawn}) == len(SHOWS) - 1
+
+
+# ---- One process -------------------------------------------------------------------------------
+
+CUT = {"column": 0, "row": 1}  # weight: the dim along which tensor ranks cut it
+
+
+class OneProcess(PATIENT.Training):
+    """The training of both copies in one process, which cuts nothing and communicates nothing."""
+
+    def half(self, whole, dim):
+        return whole.clone()
+
+    def all_reduce(self, x, axis):
+        pass
+
+    def parts(self):
+        for self.copy in range(PATIENT.DP):
+            yield from super().parts()
+
+    def shard(self):
+        return self.flat
+
+    def update(self, gradient):
+        self.take_step(gradient)
+
+
+def train_beside_one_process(kind, steps) -> dict:
+    """Train on four ranks and in one process, in float64.
+
+    Returns "gaps" {weight: its relative difference from one process's} and the losses of both
+    """
+    torch.set_default_dtype(torch.float64)
+    training, alone = kind(), OneProcess()
+    for one in (training, alone):
+        for one.step in range(steps):
+            if one.step == PATIENT.RESTART:
+                one.restart()
+            one.one_step()
+    wholes, gaps = dict(alone.model.named_parameters()), {}
+    for name, p in training.model.named_parameters():
+        dim = CUT.get(name.rpartition(".")[-1])
+        whole = wholes[name]
+        gaps[name] = relative_gap(p, whole if dim is None else training.half(whole, dim))
+    return {"gaps": gaps, "losses": training.losses, "one process": alone.losses,
+            "held out": relative_gap(training.held_out, alone.held_out)}  # fmt: skip
+
+
+def test_without_a_fault_the_training_equals_one_process():
+    run = launch_on_cpu(train_beside_one_process, PATIENT.Training, PATIENT.STEPS, world_size=4)
+    for told in run.values:
+        assert max(told["gaps"].values()) < EXACT and told["held out"] < EXACT
+    losses = [torch.tensor(run.values[rank]["losses"], dtype=torch.float64) for rank in (0, 2)]
+    one_process = torch.tensor(run.values[0]["one process"], dtype=torch.float64)
+    assert relative_gap(sum(losses), one_process) < EXACT
+
+
+def test_a_norm_whose_gradient_is_not_summed_is_all_that_the_first_step_has_wrong():
+    kind = FAULTS.FAULTS["inner not summed"]
+    for told in launch_on_cpu(train_beside_one_process, kind, 1, world_size=4).values:
+        wrong = {name for name, gap in told["gaps"].items() if gap > EXACT}
+        assert wrong == {"inner"}
 
 
 # ---- What a naive script finds -----------------------------------------------------------------

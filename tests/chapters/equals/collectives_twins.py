@@ -7,9 +7,11 @@ import torch.distributed as dist
 from helpers import load_solved_lab
 from twins import EQUAL, Twin
 
-RINGS, HALVING, MACHINES = map(
-    load_solved_lab, ("collectives", "halving_doubling", "across_machines")
-)
+RINGS, HALVING, MACHINES, CALLED, SILENT = map(
+    load_solved_lab,
+    ("collectives", "halving_doubling", "across_machines", "collectives_called",
+     "silent_corruption"),
+)  # fmt: skip
 DTYPES = {
     name: getattr(torch, name)
     for name in ("float64", "float32", "bfloat16", "float16", "complex64", "int64", "uint8")
@@ -106,6 +108,11 @@ def gather(chunks, group):
             dist.broadcast(chunk, group_src=rank, group=group)
 
 
+def gather_flat(chunks, group):
+    lengths = [len(x) for x in chunks]
+    chunks[:] = CALLED.gather_uneven(own(chunks, group), lengths, group).split(lengths)
+
+
 def scatter_sums(chunks, group):
     received = torch.empty_like(own(chunks, group))
     dist.reduce_scatter(received, [x.clone() for x in chunks], group=group)
@@ -148,6 +155,9 @@ def own_group(lines):
 
 SUMS = TENSORS | NOT_CONTIGUOUS
 LISTS = {k: v for k, v in TENSORS.items() if k not in SHAPES} | {"empty": EQUAL, "uneven": EQUAL}
+NOT_FLAT = ("no dimension", "several dimensions", "channels_last")
+FLAT = {k: v for k, v in SUMS.items() if k not in NOT_FLAT} | {
+    "strided": EQUAL, "expanded": "more than one element of the written-to tensor"}  # fmt: skip
 GRID = {k: v for k, v in SUMS.items() if k != "a group of some ranks"}
 HALVES = GRID | {"a group of half of the ranks": EQUAL}  # of three, one has no partner
 TWINS = [
@@ -163,6 +173,11 @@ TWINS = [
          pair(RINGS.reduce_scatter_ring, scatter_sums, make_chunks, own)),
     Twin("collectives.all_gather_ring", LISTS,
          pair(RINGS.all_gather_ring, gather, make_chunks, whole)),
+    Twin("collectives_called.gather_uneven", LISTS,
+         pair(gather_flat, gather, make_chunks, whole)),
+    Twin("silent_corruption.sum_with_checksums", FLAT,
+         pair(lambda x, g: SILENT.sum_with_checksums(x, g),
+              lambda x, g: dist.all_reduce(x, group=g), make_tensor, whole)),
     Twin("collectives.all_to_all", LISTS,
          pair(exchange(RINGS.all_to_all), exchange(exchange_by_torch), make_chunks, whole)),
     Twin("collectives.all_reduce_buckets", LISTS | {"two dtypes": "several dtypes"},

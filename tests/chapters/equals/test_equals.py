@@ -4,9 +4,11 @@ import re
 
 import accumulation_twins
 import collectives_twins
+import context_twins
 import data_twins
 import function_twins
 import gradient_twins
+import muon_twins
 import narrow_twins
 import norm_twins
 import optimizer_twins
@@ -20,9 +22,9 @@ from twins import EQUAL, Excluded
 
 from pedagogy_lib import launch
 
-FILES = (collectives_twins, gradient_twins, accumulation_twins, data_twins, function_twins,
-         narrow_twins, norm_twins, optimizer_twins, store_twins, tensor_parallel_twins,
-         vocabulary_twins)  # fmt: skip
+FILES = (collectives_twins, context_twins, gradient_twins, accumulation_twins, data_twins,
+         function_twins, muon_twins, narrow_twins, norm_twins, optimizer_twins, store_twins,
+         tensor_parallel_twins, vocabulary_twins)  # fmt: skip
 TWINS = [twin for file in FILES for twin in file.TWINS]
 LABS = sorted((ROOT / "chapters").glob("ch*/labs/*.py"))
 

@@ -38,7 +38,7 @@ def mistakes(trial, place):
         "you step only once, at the end of all micro-batches": walk([pieces], share),
         "you step after the first micro-batch already: a count from 0 is divisible by `every` "
         "at once; count from 1": walk(early, share),
-        "all is divided by the number of all micro-batches, len(micro_batches): divide by `every`, "
+        "all is divided by the number of all micro-batches: divide by `every`, "
         "not by all": walk(groups, 1 / number),
         "all is divided by the number of samples in a micro-batch, which a mean loss has done: "
         "divide by `every`": walk(groups, 1 / len(pieces[0][0])),

@@ -10,7 +10,7 @@ from coursekit.kit import Rejection, World
 from coursekit.kit.collective_exercise import numbers
 from coursekit.kit.observed_calls import note_bypassed
 from coursekit.kit.reference_training import EveryKind, loss_of, state_of, tensors_of
-from pedagogy_lib.basics.torch_private import WaitsNoticed
+from pedagogy_lib.basics.waits import WaitsNoticed
 
 from ..shared.large_models import cost_of_large
 from ..shared.state_snapshot import StateSnapshot

@@ -7,7 +7,8 @@ import torch
 
 from coursekit.kit import Rejection
 from coursekit.kit.observed_calls import Requests
-from pedagogy_lib.basics.torch_private import WaitsNoticed, request_in
+from pedagogy_lib.basics.torch_private import request_in
+from pedagogy_lib.basics.waits import WaitsNoticed
 
 HALF = (
     "a call has failed, as somebody died, and the weights or the momentum have changed already: "

@@ -11,6 +11,7 @@ def ring_attention(q, k, v, places, group=None):
             out[:, :, a], lse[:, :, a] = merge(out[:, :, a], lse[:, :, a], *some)
     return out, lse
 
+
 # %% right · scores masked, all at once in a block
 def ring_attention(q, k, v, places, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -26,6 +27,7 @@ def ring_attention(q, k, v, places, group=None):
             k, v = passed_on([k, v], group)
             source = (source - 1) % n
     return out, lse
+
 
 # %% wrong · those of the others have to come round
 # -         if step < n - 1:
@@ -43,6 +45,7 @@ def ring_attention(q, k, v, places, group=None):
 # +     for step in range(max(1, n - 1)):
 # +         theirs = places[(rank - step) % n]
 
+
 # %% wrong · keys and values go from each rank to the next one
 def ring_attention(q, k, v, places, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -53,6 +56,7 @@ def ring_attention(q, k, v, places, group=None):
     scores = q @ torch.cat(all_k, 2).mT / q.shape[-1] ** 0.5
     scores = scores.masked_fill(~sees, -torch.inf)
     return scores.softmax(-1) @ torch.cat(all_v, 2), scores.logsumexp(-1)
+
 
 # %% wrong · equally often
 # -         if step < n - 1:
@@ -67,6 +71,7 @@ def ring_attention(q, k, v, places, group=None):
 # -     return out, lse
 # +     return out
 
+
 # %% wrong · queries see what comes later here
 def ring_attention(q, k, v, places, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -77,6 +82,7 @@ def ring_attention(q, k, v, places, group=None):
         if step < n - 1:
             k, v = passed_on([k, v], group)
     return out, lse
+
 
 # %% wrong · no more than one block's scores
 def ring_attention(q, k, v, places, group=None):
@@ -91,11 +97,13 @@ def ring_attention(q, k, v, places, group=None):
     scores = (q @ torch.cat(keys, 2).mT / q.shape[-1] ** 0.5).masked_fill(~sees, -torch.inf)
     return scores.softmax(-1) @ torch.cat(values, 2), scores.logsumexp(-1)
 
+
 # %% wrong · ask `blocks`, not the rank
 # -         theirs = places[(rank - step) % n]
 # -         for a, b in blocks(places[rank], theirs):
 # +         theirs = places[(rank - step) % n]
 # +         for a, b in blocks(places[rank], theirs) if (rank - step) % n <= rank else ():
+
 
 # %% right · a name for each step
 def ring_attention(q, k, v, places, group=None):
@@ -116,10 +124,12 @@ def ring_attention(q, k, v, places, group=None):
             k, v = passed_on([k, v], group)
     return out, lse
 
+
 # %% wrong · places has changed
 # -     return out, lse
 # +     places.reverse()
 # +     return out, lse
+
 
 # %% wrong · the next one alone
 def ring_attention(q, k, v, places, group=None):
@@ -130,12 +140,17 @@ def ring_attention(q, k, v, places, group=None):
         keys, values = k, v
         if step:
             keys, values = torch.empty_like(k), torch.empty_like(v)
-            ops = [dist.P2POp(dist.isend, x.contiguous(), group=group, group_peer=to) for x in (k, v)]
-            ops += [dist.P2POp(dist.irecv, x, group=group, group_peer=source) for x in (keys, values)]
+            ops = [
+                dist.P2POp(dist.isend, x.contiguous(), group=group, group_peer=to) for x in (k, v)
+            ]
+            ops += [
+                dist.P2POp(dist.irecv, x, group=group, group_peer=source) for x in (keys, values)
+            ]
             for request in dist.batch_isend_irecv(ops):
                 request.wait()
         for a, b in blocks(places[rank], places[source]):
-            some = attend(q[:, :, a], keys[:, :, b], values[:, :, b], places[rank][a],
-                          places[source][b])
+            some = attend(
+                q[:, :, a], keys[:, :, b], values[:, :, b], places[rank][a], places[source][b]
+            )
             out[:, :, a], lse[:, :, a] = merge(out[:, :, a], lse[:, :, a], *some)
     return out, lse

@@ -5,6 +5,7 @@ def route(scores, k, bias=None):
     rows = torch.arange(len(scores)).unsqueeze(-1)
     return probabilities[rows, order], order
 
+
 # %% right · topk of the probabilities where there is no bias
 def route(scores, k, bias=None):
     p = scores.softmax(-1)
@@ -12,6 +13,7 @@ def route(scores, k, bias=None):
         return tuple(p.topk(k))
     experts = (scores + bias).topk(k).indices
     return torch.take_along_dim(p, experts, -1), experts
+
 
 # %% wrong · The weights do not know of it
 # -     return scores.softmax(-1).gather(-1, experts), experts
@@ -59,10 +61,12 @@ def route(scores, k, bias=None):
 # -     return scores.softmax(-1).gather(-1, experts), experts
 # +     return scores.detach().softmax(-1).gather(-1, experts), experts
 
+
 # %% wrong · each token gets k experts
 def route(scores, k, bias=None):
     best = (scores if bias is None else scores + bias).argmax(-1, keepdim=True)
     return scores.softmax(-1).gather(-1, best), best
+
 
 # %% wrong · the largest score first
 def route(scores, k, bias=None):
@@ -70,16 +74,19 @@ def route(scores, k, bias=None):
     powers = scores.exp()
     return (powers / powers.sum(-1, keepdim=True)).gather(-1, experts), experts
 
+
 # %% wrong · both of its parts depend on the scores
 def route(scores, k, bias=None):
     experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
     powers = (scores - scores.detach().amax(-1, keepdim=True)).exp()
     return (powers / powers.detach().sum(-1, keepdim=True)).gather(-1, experts), experts
 
+
 # %% wrong · indices: whole numbers
 def route(scores, k, bias=None):
     experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
     return scores.softmax(-1).gather(-1, experts), experts.double()
+
 
 # %% wrong · have no gradient
 def route(scores, k, bias=None):

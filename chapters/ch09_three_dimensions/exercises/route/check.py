@@ -7,19 +7,9 @@ from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import text_of
 from pedagogy_lib.basics.closeness import close
 
+from ..shared.routes import differs
 from .cases import SMALL_BIAS, gradient_through_weights, scores_and_slope, scores_of
 from .truth import MISTAKES, truth
-
-
-def differs(call, wanted, got) -> str:
-    if len(got) != 2:
-        return f"expected two tensors, got {text_of(got)}"
-    for name, of_wanted, of_got in zip(("weights", "experts"), wanted, got):
-        for token, pair in enumerate(zip(of_wanted, of_got)):
-            if [round(x, 9) for x in pair[0]] != [round(x, 9) for x in pair[1]]:
-                numbers = f"expected {text_of(pair[0])}, got {text_of(pair[1])}"
-                return f"{name} of token {token}: {numbers}"
-    return ""
 
 
 def diagnose_overflow(found, case):

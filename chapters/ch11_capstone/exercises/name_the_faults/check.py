@@ -34,8 +34,8 @@ EXERCISE = Exercise(
         "Go through the evidence in one order: do all steps end? Which bytes differ? Which memory? "
         "Which step of the timeline? Only then look at the losses.",
         "Of losses, ask first: at which step do they leave last week's? At 0 it is the samples or "
-        "the forward. At 1 it is the first gradient. Later, ask what happens for the first time "
-        "just before that step.",
+        "the forward. At 1 it is the first gradient; a small error in it may show in the fourth "
+        "digit only at 2. Later, ask what happens for the first time just before that step.",
         "Where two candidates remain, say what one of them would change and the other would not. "
         "Then look at that: a factor, a rank, or the order of the bars.",
     ),
