@@ -66,10 +66,9 @@ lab: setup
 PYTEST := -m pytest -n 3 --dist loadfile
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-with=tests/support/nbval.cfg
 
-# A part of each chapter but the last, which `make test` executes: short ones that use much of the bench.
-SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 03f_counted_over_all_ranks \
-	04_failure_and_recovery 05d_activations 06c_gradients_in_parts 07b_the_pair \
-	08b_one_forward_one_backward 09_three_dimensions 10g_practices_and_pitfalls
+# Short parts that `make test` executes, which use much of the bench.
+SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 05d_activations 07b_the_pair \
+	10g_practices_and_pitfalls
 RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*.ipynb)), \
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 

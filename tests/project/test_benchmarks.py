@@ -14,6 +14,7 @@ from statistics import median
 
 import pytest
 from helpers import ROOT, SLACK_SECONDS, alive, environment, family, scratch_left, wait_until
+from selection import parametrize
 
 BENCHMARKS = ROOT / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -229,7 +230,7 @@ def test_what_does_not_exist_is_said_in_one_sentence(start, tmp_path, words, sen
     assert program.wait() == 2
 
 
-@pytest.mark.parametrize("way", ["launch", "spawn"])
+@parametrize("way", ["launch", "spawn"], quick=1)
 def test_a_launcher_that_is_interrupted_leaves_nothing(way):
     began = []
     with pytest.raises(KeyboardInterrupt), Program(way) as program:

@@ -23,10 +23,10 @@ def words_of(*paths) -> set[str]:
     return plain | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
 
 
-def test_make_test_executes_a_part_of_each_chapter_but_the_last():
-    """The capstone and the exam take minutes, and are built from what the others have."""
-    *chapters, last = dict.fromkeys(path.stem[:2] for path in build.sources())
-    assert [path.stem[:2] for path in PARTS] == chapters and last == "11"
+def test_make_test_executes_short_parts_of_half_of_the_chapters():
+    chapters = {path.stem[:2] for path in build.sources()}
+    executed = [path.stem[:2] for path in PARTS]
+    assert len(set(executed)) == len(executed) >= len(chapters) / 2
     assert not [path for path in PARTS if not path.exists()]
 
 

@@ -1,11 +1,11 @@
 """What `make test` leaves to the deep stages: it is marked as deep. The same tests every day.
 
 Of the answers to an exercise on ranks, those of trials.LIVE are tried, the first right one and the
-first wrong one; the others stand in tried.json. Formulas, which need no ranks, are all tried.
+first wrong one; the others stand in tried.json. Formulas need no ranks: of them FORMULAS are tried.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pytest
 import trials
@@ -13,11 +13,12 @@ import trials
 from coursekit.kit import Formula
 
 MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
+FORMULAS = 3  # right ones, and as many wrong ones, of an exercise that needs no ranks
 
 
-def parametrize(names: str, cases: Sequence, quick: int, **more):
+def parametrize(names: str, cases: Iterable, quick: int, **more):
     """Parametrize a test as pytest does, with all cases after the first `quick` ones deep."""
-    several = "," in names
+    several, cases = "," in names, list(cases)
     later = [pytest.param(*(case if several else [case]), marks=pytest.mark.deep)
              for case in cases[quick:]]  # fmt: skip
     return pytest.mark.parametrize(names, [*cases[:quick], *later], **more)
@@ -31,16 +32,17 @@ def mark_deep(items):
 
 
 def is_deep_answer(item, seen) -> bool:
-    """Return whether an item tries an answer, or the mistakes, of an exercise that is not LIVE."""
+    """Return whether an item tries an answer, or the mistakes, that `make test` leaves out."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     answer = parameters.get("answer")
     exercise = getattr(answer, "exercise", parameters.get("exercise"))
-    if exercise is None or isinstance(exercise, Formula):
+    is_formula = isinstance(exercise, Formula)
+    if exercise is None or (is_formula and answer is None):
         return False
-    if answer is None or exercise.number not in trials.LIVE:
+    if answer is None or not (is_formula or exercise.number in trials.LIVE):
         return exercise.number not in trials.LIVE
     seen[exercise.number, answer.kind] += 1
-    return seen[exercise.number, answer.kind] > MOST
+    return seen[exercise.number, answer.kind] > (FORMULAS if is_formula else MOST)
 
 
 def is_late_detail(item, seen) -> bool:

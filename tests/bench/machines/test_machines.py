@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from helpers import end, need_close, seconds_until_done, start, wait_until
 from machines_here import have_gone, needs_machines, needs_netem, networks_of, run_as
+from selection import parametrize
 from torch import nn
 
 from pedagogy_lib import HangError, LaunchError, Machines, launch, measure, plot_timeline
@@ -323,7 +324,7 @@ launch(for_ever, world_size=4, machines=Machines(2, bytes_per_second=25e6))
 
 
 @needs_machines
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+@parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], quick=1)
 def test_the_end_of_the_notebook_ends_machines_and_ranks(number, tmp_path):
     import sys
 

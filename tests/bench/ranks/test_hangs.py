@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import failure, my_rank
+from selection import parametrize
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
@@ -203,7 +204,7 @@ def wait_for_a_queue():
     waiting.get()
 
 
-@pytest.mark.parametrize("step", [join_a_thread, wait_for_a_future, wait_for_a_queue])
+@parametrize("step", [join_a_thread, wait_for_a_future, wait_for_a_queue], quick=1)
 def test_hang_in_a_helper_thread(step):
     error = failure(step, world_size=2, timeout=TIMEOUT)
     assert ALL_RECEIVE in str(error)

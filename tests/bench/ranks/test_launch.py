@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu, my_rank, wait_until
+from selection import parametrize
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
 from pedagogy_lib.ranks.settings import check_call, name_of
@@ -42,7 +43,7 @@ def run():
 # Values and worlds
 
 
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+@parametrize("world_size", [1, 2, 3, 4, 8], quick=3)
 def test_values_are_indexed_by_rank(world_size):
     def greet():
         total = torch.tensor(dist.get_rank())

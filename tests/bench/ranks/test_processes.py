@@ -14,6 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
+from selection import parametrize
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch
@@ -220,7 +221,7 @@ def import_optimizer():
     return late_imports(), torch.optim.SGD.__name__
 
 
-@pytest.mark.parametrize("work", [import_ddp, import_optimizer])
+@parametrize("work", [import_ddp, import_optimizer], quick=1)
 def test_what_a_ddp_or_an_optimizer_needs_is_imported_once_and_not_by_each_rank(work):
     fork_server_client.close_server()
     assert launch(late_imports, world_size=1, device="cpu").values == [False]

@@ -24,6 +24,7 @@ FORGOTTEN = replace_text(
 )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("fault", "first"),
     [

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu, load_solved_lab
+from selection import parametrize
 
 FINDING = load_solved_lab("finding_out")
 TIMEOUT = 2.0
@@ -34,7 +35,7 @@ def data():
 
 
 @pytest.mark.parametrize(("what", "seconds"), KNOWN.items())
-@pytest.mark.parametrize("rank", [0, 3])
+@parametrize("rank", [0, 3], quick=1)
 def test_all_know_of_a_rank_that_is_lost(tmp_path, what, seconds, rank):
     for value in lose_rank(tmp_path, what, rank):
         least = 0 if what == "killed" else TIMEOUT / 2
@@ -44,7 +45,7 @@ def test_all_know_of_a_rank_that_is_lost(tmp_path, what, seconds, rank):
 @pytest.mark.parametrize(
     ("what", "found"), [("stopped", "no sign of life"), ("waits", "alive, but does not come")]
 )
-@pytest.mark.parametrize("n", [2, 5])
+@parametrize("n", [2, 5], quick=1)
 def test_guards_name_the_rank_that_all_wait_for(tmp_path, what, found, n):
     for value in lose_rank(tmp_path, what, rank=1, n=n, timeout=60, patience=1.0):
         assert (value["found"], value["ranks"]) == (found, [1])
@@ -84,6 +85,7 @@ def pause_all(pids):
     os.wait()
 
 
+@pytest.mark.deep
 def test_a_guard_that_was_asleep_itself_accuses_nobody(tmp_path):
     assert launch_on_cpu(sleep_as_a_whole, tmp_path, world_size=3).values == [None] * 3
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu, load_solved_lab
+from selection import parametrize
 
 from pedagogy_lib import close
 
@@ -101,7 +102,7 @@ SPOILT = {  # a part of the stream, and how many alarms it raises at least if it
 }
 
 
-@pytest.mark.parametrize("what", SPOILT)
+@parametrize("what", SPOILT, quick=1)
 @pytest.mark.parametrize(("n", "answer"), [(1, "skip"), (2, "skip"), (2, "roll back"),
                                            (3, "roll back")])  # fmt: skip
 def test_nothing_is_left_of_what_is_left_out(what, n, answer):
@@ -244,7 +245,7 @@ def watch(what, rank, after):
     return SILENT.watch(SILENT.Fault(what, rank, after), 25, data())
 
 
-@pytest.mark.parametrize("what", SILENT.FAULTS)
+@parametrize("what", SILENT.FAULTS, quick=2)
 def test_each_fault_is_found_by_its_checks_on_all_ranks_alike(what):
     found, *others = launch_on_cpu(watch, what, 1, 15, world_size=3).values
     assert all(other == found for other in others)
@@ -264,7 +265,7 @@ def sum_up(length, dtype):
     return flat, wanted, damaged
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@parametrize("n", [3, 1, 2, 4], quick=1)
 @pytest.mark.parametrize("length", [1, 10])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 def test_messages_with_checksums_add_up_to_an_all_reduce(n, length, dtype):
@@ -300,8 +301,8 @@ def replay(after, every, newest=False, shows=1.0):
     return SILENT.train_and_replay(fault, every, 5, 40, choose, data())
 
 
-@pytest.mark.parametrize(("every", "after"), [(1, 12), (1, 15), (4, 13), (4, 15), (7, 14),
-                                               (7, 8)])  # fmt: skip
+@parametrize("every, after", [(1, 12), (1, 15), (4, 13), (4, 15), (7, 14),
+                                               (7, 8)], quick=2)  # fmt: skip
 def test_a_run_rolls_back_to_a_clean_checkpoint_and_ends_undisturbed(every, after):
     quiet = launch_on_cpu(replay, None, every, world_size=3).values[0]
     for run in launch_on_cpu(replay, after, every, world_size=3).values:
@@ -317,6 +318,7 @@ def test_with_a_replay_in_each_step_no_clean_checkpoint_is_thrown_away():
     assert (run.at, run.back) == (16, 15)
 
 
+@pytest.mark.deep
 def test_a_fault_that_comes_and_goes_may_pass_the_last_good_check():
     quiet = launch_on_cpu(replay, None, 4, world_size=3).values[0]
     ends = [launch_on_cpu(replay, after, 4, False, 0.3, world_size=3).values[0]

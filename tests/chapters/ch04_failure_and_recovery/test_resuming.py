@@ -128,7 +128,7 @@ def text():
     return MODELS.standard_library(20_000)
 
 
-@parametrize("case", [draw_case(number) for number in range(DRAWN)], quick=3, ids=str)
+@parametrize("case", [draw_case(number) for number in range(DRAWN)], quick=1, ids=str)
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
     settings = {"world_size": case.world_size, "device": "cpu"}
     undisturbed = launch(train, case, text, tmp_path / "one go", False, **settings).values
@@ -145,7 +145,7 @@ def test_killed_at_any_moment_it_goes_on_bit_for_bit(case, text, tmp_path):
 
 @parametrize("dtype", [torch.float64, torch.float32], quick=1, ids=["float64", "float32"])
 @parametrize("world_size", [2, 1, 3, 4], quick=1, ids="{} ranks".format)
-@pytest.mark.parametrize("way", WAYS)
+@parametrize("way", WAYS, quick=3)
 def test_a_state_is_all_that_a_training_goes_on_from(way, world_size, dtype, text, tmp_path):
     case = Case(way, world_size, dtype, Moment("", 0, 0, 0.0))
     values = launch(
@@ -178,7 +178,7 @@ def next_numbers(way, text):
     return torch.rand(4).tolist()
 
 
-@pytest.mark.parametrize("way", SHARDED.WAYS)
+@parametrize("way", SHARDED.WAYS, quick=3)
 def test_ranks_drop_other_numbers_unless_all_have_the_same_ones(way, text):
     drawn = launch(next_numbers, way, text, world_size=4, device="cpu").values
     assert len(set(map(tuple, drawn))) == (1 if way == "tensor parallel" else 4)

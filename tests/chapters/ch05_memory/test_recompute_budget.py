@@ -38,6 +38,7 @@ def test_the_solver_adds_no_more_flops_than_the_greedy_rule_and_fits():
     assert gains > 0, "the greedy rule would be enough"
 
 
+@pytest.mark.deep
 def test_a_compiled_model_keeps_less_under_a_budget_with_the_same_gradients():
     shares = (1, 0.5, 0)
     run = launch(without_compiler, BUDGET.compile_under_budgets, shares, world_size=1, device="cpu")

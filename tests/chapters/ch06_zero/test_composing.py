@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import load_solved_lab
+from selection import parametrize
 
 from pedagogy_lib import launch
 
@@ -200,7 +201,7 @@ def is_disk_equal(stage, folder, features):
     return torch.equal(*ends)
 
 
-@pytest.mark.parametrize("features", [(), ("mixed precision",)], ids=["float64", "bfloat16"])
+@parametrize("features", [(), ("mixed precision",)], ids=["float64", "bfloat16"], quick=1)
 @pytest.mark.parametrize("stage", STAGES)
 def test_clipping_around_state_on_disk(stage, features, tmp_path):
     assert (

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from exercise_names import EX
 from helpers import load_solved_lab
 from needs import mark, without_compiler
+from selection import parametrize
 
 from coursekit.check_runner import find_exercise
 from pedagogy_lib import RankError, close, launch, measure
@@ -27,6 +28,7 @@ def precision_of(param, reduce, output, autocast):
     return policy, autocast
 
 
+@pytest.mark.deep
 def test_the_rule_about_bytes_is_fsdp2s_for_every_policy():
     truth = find_exercise(EX.bytes_per_number).truth
     calls = [(param, reduce, output, autocast) for param in DTYPES for reduce in DTYPES
@@ -68,7 +70,7 @@ def gradients_of_one_process(n, count):
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
-@pytest.mark.parametrize(("n", "count"), [(3, 2), (4, 3)])
+@parametrize("n, count", [(3, 2), (4, 3)], quick=1)
 def test_each_way_to_accumulate_gives_the_gradients_of_one_process(n, count):
     run = launch(OPTIONS.accumulate_each, TEXT, count, world_size=n, device="cpu")
     wanted = launch(gradients_of_one_process, n, count, world_size=1, device="cpu").values[0]
@@ -122,10 +124,10 @@ def test_each_mesh_gives_the_gradients_of_one_process():
     assert OPTIONS.models_sent(run, "HSDP, 2 replicas").keys() == {"shard", "replicate"}
 
 
-@pytest.mark.parametrize(("n", "more"), [
+@parametrize("n, more", [
     (2, ["--micro-batches", "3"]), (4, ["--replicas", "2"]),
     (4, ["--replicas", "2", "--micro-batches", "3", "--recompute"]), (2, ["--replicas", "2"]),
-])  # fmt: skip
+], quick=2)  # fmt: skip
 def test_the_program_accumulates_and_replicates_as_one_process(n, more):
     words = ["--precision", "float64", "--layers", "1", "--steps", "3"]
     losses, weights = launch(RECIPE.run_training, TEXT, [*words, *more], world_size=n,
@@ -160,6 +162,7 @@ def test_the_program_refuses_what_does_not_divide(words):
 # ---- Compiled blocks -----------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_one_graph_is_compiled_unless_units_are_inside_of_a_checkpoint():
     orders = launch(COMPILED.try_orders, world_size=2, device="cpu").values[1]
     exact = orders.pop(None)[2]
@@ -181,6 +184,7 @@ def one_process_of(n):
     return torch.cat([p.grad.flatten() for p in model.parameters()])
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("n", [1, 3])
 def test_compiled_and_recomputed_units_have_the_gradients_of_one_process(n):
     orders = launch(COMPILED.try_orders, world_size=n, device="cpu").values[0]
@@ -197,6 +201,7 @@ def test_a_computer_without_a_compiler_gets_one_sentence(monkeypatch, name, valu
     assert sentence.startswith("This computer has no C++ compiler") and "\n" not in sentence
 
 
+@pytest.mark.deep
 def test_the_graphs_of_the_orders_need_no_compiler():
     found = launch(without_compiler, COMPILED.try_orders, world_size=2, device="cpu").values[0]
     assert found["recompute, compile, shard"][0] == 1

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import load_solved_lab
+from selection import parametrize
 
 from pedagogy_lib import close, launch, relative_gap
 
@@ -58,7 +59,7 @@ def step_rows(matrix):
     return -p.full_tensor().detach()
 
 
-@pytest.mark.parametrize("shape", [(9, 2), (2, 6), (7, 3)])
+@parametrize("shape", [(9, 2), (2, 6), (7, 3)], quick=1)
 def test_blockwise_on_ranks_is_what_one_process_emulates(shape):
     """On 3 ranks, rows may be uneven, and a rank may have none."""
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -366,6 +367,7 @@ def test_a_bias_may_step_without_a_ratio():
     assert moves(False) == [0.1, 0.1]
 
 
+@pytest.mark.deep
 def test_sgd_trains_as_in_part_03l():
     data = load_solved_lab("gradient_accumulation").digits()
     rates, passes = RATIOS.TRIED["SGD"], 2

@@ -125,6 +125,7 @@ def count_pauses(seconds=0.2125):
     return sleep.call_args_list.count(mock.call(seconds)), graphs, end
 
 
+@pytest.mark.deep
 def test_only_compiling_in_the_second_step_takes_time():
     run = launch(count_pauses, world_size=2, device="cpu")
     assert run.values == [(2, 4, "done")] * 2  # two blocks: two graphs in each step
@@ -136,5 +137,6 @@ def find_setting_afterwards():
     return torch.compiler.set_enable_guard_collectives(False)  # what it was
 
 
+@pytest.mark.deep
 def test_guard_collectives_are_as_before_afterwards():
     assert launch(find_setting_afterwards, world_size=2, device="cpu").values == [True] * 2

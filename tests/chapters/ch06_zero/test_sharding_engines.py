@@ -5,6 +5,7 @@ import pytest
 import torch
 from helpers import load_solved_lab
 from machines_here import needs_machines
+from selection import parametrize
 
 from pedagogy_lib import Machines, launch
 from pedagogy_lib.basics.closeness import rounding
@@ -60,7 +61,7 @@ def test_zero_redundancy_optimizer():
 
 
 @pytest.mark.parametrize("machines", [None, pytest.param(TWO_MACHINES, marks=needs_machines)])
-@pytest.mark.parametrize("name", ENGINES.DEEPSPEED)
+@parametrize("name", ENGINES.DEEPSPEED, quick=2)
 @needs.mark("deepspeed")
 def test_deepspeed(name, machines):
     run = launch(try_engine, name, torch.float32, world_size=4, device="cpu", machines=machines)

@@ -52,6 +52,7 @@ def answer_with(number, body):
 # ---- What is told beside the diagnosis ---------------------------------------------------------
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("number", ARITHMETIC)
 def test_verdicts_are_short(number, answer_checker):
     """Few lines tell that all is right; what tells that it is wrong, fits on a screen."""
@@ -72,6 +73,7 @@ def test_an_error_is_told_with_its_line(number, answer_checker):
     assert "x = microbatch_number" in verdict.wrong.what, verdict
 
 
+@pytest.mark.deep
 def test_pytorch_does_not_warn_of_what_a_check_tells_better(answer_checker, capsys):
     for words in (
         (EX.stashing_stage, "went on beyond x"),
@@ -85,6 +87,7 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(answer_checker, caps
 # ---- Limits of time ----------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_who_computes_too_much_is_told_of_no_timeout(answer_checker, monkeypatch):
     monkeypatch.setattr(remote_answer, "TIMEOUT_SECONDS", 0.2)
     wrong = answer_checker(ANSWERS[EX.balance, "computed again and again"]).wrong

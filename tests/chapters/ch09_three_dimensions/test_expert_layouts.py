@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from selection import parametrize
 
 from coursekit.building import build
 from pedagogy_lib import RankError, lab, launch
@@ -123,7 +124,7 @@ def z_loss_of_rank(labs, counts):
 
 
 @pytest.mark.parametrize("kind", ["a row per choice", "a row per node"])
-@pytest.mark.parametrize("limit", [None, 2, 1])
+@parametrize("limit", [None, 2, 1], quick=1)
 def test_experts_on_nodes_equal_one_process(kind, limit):
     work = lab("expert_nodes").compare_with_one_process
     assert max(launch(work, kind, limit, world_size=8, device="cpu").values) < EXACT

@@ -232,6 +232,7 @@ def test_freedom_wins_nothing_where_all_is_equal(shardings_lab, alpa, space):
     assert alpa.plan_seconds(free, job) < 0.95 * alpa.plan_seconds(uniform, job)
 
 
+@pytest.mark.deep
 def test_free_cuts_are_the_best_of_equal_submeshes(shardings_lab, alpa, space):
     """Beside all plans whose stages have as many devices; and between both other searches."""
     chance, cluster = np.random.default_rng(11), cluster_of(shardings_lab, 2, 4)

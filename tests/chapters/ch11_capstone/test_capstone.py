@@ -75,6 +75,7 @@ def resume(lab, first, second, folder):
     return lab.train_and_resume(first, second, SMALL, TEXT, folder)
 
 
+@pytest.mark.deep
 @parametrize("first, second", PAIRS, quick=1)
 def test_a_recipe_reads_what_another_one_has_saved(tmp_path, first, second):
     run = launch_on_cpu(resume, STATE, KINDS[first], KINDS[second], tmp_path, world_size=4,
@@ -104,6 +105,7 @@ def test_addresses_have_to_be_exact():
         STATE.fill_with_addresses(CAPSTONE.whole_model(SMALL).bfloat16())
 
 
+@pytest.mark.deep
 def test_a_recipe_in_bfloat16_resumes_as_if_it_had_not_stopped(tmp_path):
     recipe = Recipe(**vars(KINDS["stages and ZeRO"]) | {"half": True})
     resumed = launch_on_cpu(STATE.train_and_resume, recipe, recipe, SMALL, TEXT, tmp_path,

@@ -150,6 +150,7 @@ def train_beside_one_process(kind, steps) -> dict:
             "held out": relative_gap(training.held_out, alone.held_out)}  # fmt: skip
 
 
+@pytest.mark.deep
 def test_without_a_fault_the_training_equals_one_process():
     run = launch_on_cpu(train_beside_one_process, PATIENT.Training, PATIENT.STEPS, world_size=4)
     for told in run.values:
