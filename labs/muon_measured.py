@@ -42,10 +42,14 @@ class WholeMuon(Muon):
         super().__init__(parameters, lr, momentum=0.0)
 
 
+def make_small_adam(parameters, lr):
+    return SmallAdam(parameters, lr, mean=EightBits(), square=EightBitRoots())
+
+
 STEPPERS = {
     "SGD": torch.optim.SGD,
     "Adam": torch.optim.Adam,
-    "Adam, 8 bits in blocks": partial(SmallAdam, mean=EightBits(), square=EightBitRoots()),
+    "Adam, 8 bits in blocks": make_small_adam,
     "Adafactor": torch.optim.Adafactor,
     "LARS": partial(Layerwise, **OPTIMIZERS["LARS"]),
     "LAMB": partial(Layerwise, **OPTIMIZERS["LAMB"]),

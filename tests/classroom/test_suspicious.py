@@ -11,6 +11,7 @@ from classroom.grading.suspicious import find_allowed_kinds, suspicious
 # Right answers that a person will have to look at, and why they are not let through.
 TO_LOOK_AT = {
     f"{EX.swap} swap from a thread": "a thread may outlive the answer, and change what is compared",
+    f"{EX.sum_meanwhile} sum_meanwhile in a thread": "likewise",
     f"{EX.serve_as_they_come} serve_as_they_come with a thread for each worker": "likewise",
     f"{EX.zero3} zero3 stays if a backward is running": (
         "torch._C reaches what the check measures with"

@@ -2,7 +2,8 @@
 
 from coursekit.kit import Formula
 
-from .truth import MISTAKES, cheapest, describe_difference
+from .costs import describe_difference
+from .truth import MISTAKES, cheapest
 
 EXAMPLE = [(6, 5), (5, 3), (4, 3)]
 UNEQUAL = [(10, 9), (9, 8), (8, 8), (3, 2), (2, 4), (7, 30)]

@@ -2,23 +2,13 @@
 
 from itertools import combinations
 
+from .costs import bytes_of, flops_of, kept_by
+
 
 def choices(parts):
     """Yield each set of indices, as a list."""
     for bits in range(1 << len(parts)):
         yield [k for k in range(len(parts)) if bits >> k & 1]
-
-
-def bytes_of(parts, chosen) -> float:
-    return sum(parts[k][0] for k in chosen)
-
-
-def flops_of(parts, chosen) -> float:
-    return sum(parts[k][1] for k in chosen)
-
-
-def kept_by(parts, recomputed) -> float:
-    return bytes_of(parts, set(range(len(parts))) - set(recomputed))
 
 
 def cheapest(parts, budget) -> list[int]:
@@ -172,16 +162,3 @@ MISTAKES = [
     ("the FLOPs are returned, too; asked is the list of indices alone",
      lambda parts, budget: [flops_of(parts, cheapest(parts, budget)), cheapest(parts, budget)]),
 ]  # fmt: skip
-
-
-def describe_difference(call, wanted, got) -> str:
-    parts, budget = call
-    try:
-        kept = kept_by(parts, got)
-        cost = flops_of(parts, got)
-    except (TypeError, IndexError):
-        return ""
-    told = f"recompute {wanted} for {flops_of(parts, wanted):g} FLOPs; got {got}"
-    if kept > budget:
-        return f"{told}, with which {kept:g} bytes are kept: the budget is {budget:g}"
-    return f"{told}, which costs {cost:g}"

@@ -2,7 +2,8 @@
 
 from coursekit.kit import Formula
 
-from .truth import MISTAKES, NAMES, RULES, bytes_in_step, inputs
+from .rules import NAMES, RULES, inputs
+from .truth import MISTAKES, bytes_in_step
 
 CASES = {
     "nothing set": [(None, None, None, False)],

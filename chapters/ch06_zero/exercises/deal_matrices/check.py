@@ -3,7 +3,8 @@
 from coursekit.kit import Formula
 from pedagogy_lib.basics.units import format_count
 
-from .truth import MISTAKES, TASKS, cost_of, truth
+from .costs import TASKS, cost_of
+from .truth import MISTAKES, truth
 
 
 def describe_loads(calls, values) -> str:

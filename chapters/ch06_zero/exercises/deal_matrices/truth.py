@@ -4,24 +4,7 @@ import torch
 
 from coursekit.kit.tables import tabulate
 
-TASKS = [
-    ([(1, 1), (4, 1), (5, 5), (1, 6), (3, 3), (2, 5), (3, 3), (9, 2)], 3),
-    ([(1, 1), (1, 3), (2, 1)], 2),
-    ([(64, 64)] * 4 + [(256, 64), (64, 256)], 4),
-    ([(96, 32), (32, 32), (128, 32), (32, 128)] * 3, 3),
-    ([(40, 10), (20, 20), (10, 40), (7, 50), (30, 3)], 2),
-    ([(8, 8), (8, 8)], 4),
-    ([(1, 4), (1, 3), (1, 3), (1, 2), (1, 1)], 2),
-    ([(3, 1), (1, 4), (3, 5), (2, 4), (1, 6), (3, 6)], 2),
-    ([(300, 300), (300, 300), (1, 1), (1, 1)], 2),
-    ([], 2),
-    ([(5, 2), (3, 7)], 1),
-]
-
-
-def cost_of(rows, columns) -> int:
-    short, long = min(rows, columns), max(rows, columns)
-    return 4 * long * short * short + 2 * short * short * short
+from .costs import TASKS, cost_of
 
 
 @tabulate(lambda: TASKS)

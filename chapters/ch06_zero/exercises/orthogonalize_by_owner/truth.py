@@ -5,9 +5,8 @@ from functools import cache
 import torch
 
 from coursekit.kit import Wrong
-from coursekit.kit.tables import tabulate
 
-from .cases import CASES, LARGE, SMALL, matrices_of
+from .cases import CASES, LARGE, matrices_of
 
 ROUNDS = 5
 
@@ -18,13 +17,11 @@ def right_rows(trial, place) -> list[torch.Tensor]:
 
 
 @cache
-@tabulate(lambda: [(SMALL, 2, 0)])
 def rows_of_results(shapes, n, place) -> list[torch.Tensor]:
     """Return a rank's rows of each orthogonal matrix."""
     return [orthogonal(matrix).chunk(n)[place] for matrix in matrices_of(shapes, n)]
 
 
-@tabulate(lambda: [(torch.eye(2, dtype=torch.float64),)])
 def orthogonal(matrix) -> torch.Tensor:
     """Return the result of Newton-Schulz, by singular values instead of products of matrices."""
     u, s, v = torch.linalg.svd(matrix, full_matrices=False)

@@ -2,6 +2,8 @@
 
 import torch
 
+DTYPES = torch.float64, torch.float32, torch.bfloat16
+
 
 def draw_heads(seed, *shape) -> torch.Tensor:
     chance = torch.Generator().manual_seed(seed)

@@ -7,8 +7,9 @@ from coursekit.kit import Formula, Wrong
 from coursekit.kit.results import text_of
 from pedagogy_lib.basics.closeness import close
 
-from .cases import draw_heads, find_gradient, is_new, places_of, rotate_half
-from .truth import FAR, MISTAKES, ROUND_TABLES, ROUNDED_ANGLES, truth
+from .cases import DTYPES, draw_heads, find_gradient, is_new, places_of, rotate_half
+from .truth import MISTAKES, rotated, truth
+from .words import FAR, ROUND_TABLES, ROUNDED_ANGLES
 
 
 def differs(call, wanted, got) -> str:
@@ -38,7 +39,7 @@ def rounds_once(answer):
             "queries in bfloat16", f"expected a tensor of torch.bfloat16, got {dtype}",
             "the result is rounded to the dtype of x: .to(x.dtype)",
         )  # fmt: skip
-    exact = truth(x.bfloat16().double(), places)
+    exact = rotated(x.bfloat16().double(), places)
     if y.shape != exact.shape or ((y - exact).abs() > exact.abs() / 2**8 + 1e-5).any():
         raise Wrong(
             "queries in bfloat16", "numbers are off by more than one rounding to bfloat16",
@@ -56,7 +57,7 @@ def keeps_precision(answer, dtype):
     got = getattr(y, "dtype", None)
     if got != dtype:
         raise Wrong(case, f"expected a tensor of {dtype}, got {got}", ROUND_TABLES)
-    wanted = truth(x.double(), places)
+    wanted = rotated(x.double(), places)
     off = (y.double() - wanted).abs().max().item()
     if not off <= max(8 * torch.finfo(dtype).eps, 1e-9) * wanted.abs().max():
         raise Wrong(
@@ -68,12 +69,12 @@ def keeps_precision(answer, dtype):
 def goes_back(answer):
     """Yield a line if the result has x's dtype and history; raise `Wrong` if not."""
     x, slope, places = draw_heads(20, 2, 3, 4), draw_heads(21, 2, 3, 4), places_of(4, 5, 6)
-    for dtype in torch.float64, torch.float32, torch.bfloat16:
+    for dtype in DTYPES:
         keeps_precision(answer, dtype)
     if not call_next_to_answer(is_new, answer, x, 0 * places):
         raise Wrong("places 0, 0, 0", "the result has the memory of x", "return a new tensor")
     gradient = call_next_to_answer(find_gradient, answer, x, places, slope)
-    if gradient is None or not close(gradient, truth(slope, -places)):
+    if gradient is None or not close(gradient, rotated(slope, -places)):
         told = "x has no gradient" if gradient is None else "x has another gradient"
         raise Wrong(
             "its gradient", told,

@@ -4,17 +4,9 @@ import cmath
 
 import torch
 
-FAR = (
-    "far places are rotated by other angles. In float32, 100,000 times a speed is off by some "
-    "thousandths: compute the angles in float64, places and speeds, and round cosines and sines"
-)
+from coursekit.kit.tables import tabulate
 
-ROUND_TABLES = "cosines and sines are rounded to the dtype of x: .to(x.dtype)"
-
-ROUNDED_ANGLES = (
-    "the places or speeds are rounded to the dtype of x, and bfloat16 has no 999: compute angles "
-    "in float64, and round only their cosines and sines"
-)
+from .cases import DTYPES, draw_heads, places_of
 
 
 def truth(x, places, base=10_000.0):
@@ -27,6 +19,21 @@ def truth(x, places, base=10_000.0):
                 pair *= cmath.exp(1j * place * base ** (-i / half))
                 turned[at, i], turned[at, half + i] = pair.real, pair.imag
     return y
+
+
+def calls_of_check():
+    """Return the arguments of rotations that the check compares with by itself."""
+    far = [
+        (draw_heads(22, 3, 2, 8).to(dtype).double(), places_of(2001, 99_999)) for dtype in DTYPES
+    ]
+    rounded = draw_heads(22, 4, 3, 16).bfloat16().double(), places_of(4, 5, 1000)
+    return [*far, rounded, (draw_heads(21, 2, 3, 4), -places_of(4, 5, 6))]
+
+
+@tabulate(calls_of_check)
+def rotated(x, places):
+    """Return what is right, for other arguments than those of the cases."""
+    return truth(x, places)
 
 
 def rotate_with(speeds=None, places_from=None, pair=None, tables=None):

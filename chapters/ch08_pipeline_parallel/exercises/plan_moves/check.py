@@ -5,7 +5,8 @@ from coursekit.kit import Formula, Wrong
 
 from ..shared.actions import actions_of
 from .cases import describe_other_type
-from .truth import MISTAKES, actions_in, find_fault, truth
+from .faults import actions_in, find_fault
+from .truth import MISTAKES, truth
 
 FINDS_A_BUG = True
 

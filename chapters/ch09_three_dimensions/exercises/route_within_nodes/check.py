@@ -9,7 +9,7 @@ from pedagogy_lib.basics.closeness import close
 
 from ..shared.routes import differs
 from .cases import gradient_through_weights, route_equal_nodes, scores_and_slope, scores_of
-from .truth import MISTAKES, truth
+from .truth import MISTAKES, experts_of, truth
 
 BIAS = torch.tensor([0, 3, -3, 0.5, 0, -2, 2, 0], dtype=torch.float64)
 ONLY_INFINITY = (
@@ -26,7 +26,7 @@ def need_gradient(answer):
     if got is None:
         raise Wrong("its gradient", "the weights have no gradient", LEARNS)
     scores, slope = scores_and_slope()
-    experts = torch.tensor(truth(scores.detach(), 2, 4, 2)[1])
+    experts = torch.tensor(experts_of(scores.detach(), 2, 4, 2))
     (wanted,) = torch.autograd.grad(
         (scores.softmax(-1).gather(-1, experts) * slope).sum(), [scores]
     )
