@@ -1,10 +1,13 @@
 """Checks whose truth is a table tell the same as those whose truth is code."""
 
+import ast
+
 import pytest
 from answer_files import all_answers, exercises_of_kind
 from coursekit.content.ch09_three_dimensions.exercises.shared.meshes import meshes_tried
 from handouts import copy_with_original_checks, handout_in, run_checks
 
+from classroom.handout.checks import find_tabled_functions, formula_of, lines_of_formula
 from coursekit.chapters import exercise_folders
 from coursekit.kit import Formula, RankExercise
 
@@ -46,6 +49,25 @@ def test_first_answers_to_other_exercises_get_their_verdicts(number, courses):
     right, wrong = run_checks(courses[0], first)
     assert right.endswith("passed"), right
     assert wrong.endswith("not yet") and "LookupError" not in wrong, wrong
+
+
+@pytest.mark.parametrize("number", FORMULAS)
+def test_a_check_takes_of_a_truth_only_what_is_handed_out(number):
+    """In a handout, the truth of a formula is tables, and nothing else that its file defines."""
+    folder = exercise_folders()[number]
+    truth = folder / "truth.py"
+    handed_out = {function.__name__ for function in find_tabled_functions(truth)}
+    for line in lines_of_formula(truth, formula_of(truth)):
+        handed_out.add(line.partition(" =")[0])
+    asked = {
+        name.name
+        for path in folder.glob("*.py")
+        if path.name not in ("truth.py", "answers.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.level, node.module) == (1, "truth")
+        for name in node.names
+    }
+    assert asked <= handed_out
 
 
 def test_all_meshes_of_exercises_on_ranks_are_in_the_tables():
