@@ -43,7 +43,7 @@ class WholeMuon(Muon):
 
 
 def make_small_adam(parameters, lr):
-    return SmallAdam(parameters, lr, mean=EightBits(), square=EightBitRoots())
+    return SmallAdam(parameters, lr=lr, mean=EightBits(), square=EightBitRoots())
 
 
 STEPPERS = {

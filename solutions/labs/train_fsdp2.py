@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 labs/train_fsdp2.py --steps 12 --folder checkpoint
 """
 
 import argparse
+import gc
 import os
 import shutil
 from functools import partial
@@ -266,6 +267,7 @@ def main(words=None):
     torch.set_default_device(device)  # batches are drawn there
     need_whole_parts(options)
     Training(text, options, device).run()
+    gc.collect()  # FSDP2's modules form cycles, whose groups may otherwise outlive the interpreter
     dist.destroy_process_group()
 
 
