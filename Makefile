@@ -67,8 +67,7 @@ PYTEST := -m pytest -n 3 --dist loadfile
 NBVAL := --nbval --nbval-current-env --nbval-cell-timeout=600 --nbval-sanitize-with=tests/support/nbval.cfg
 
 # Short parts that `make test` executes, which use much of the bench.
-SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 05d_activations 07b_the_pair \
-	10g_practices_and_pitfalls
+SAMPLE := 00b_what_to_split 01_gradient_accumulation 02c_the_ring 05d_activations 07b_the_pair
 RECORDS := $(or $(foreach chapter,$(CHAPTERS),$(wildcard solutions/$(chapter)*_*.ipynb)), \
 	$(if $(strip $(CHAPTERS)),,$(wildcard solutions/[0-9]*.ipynb)))
 

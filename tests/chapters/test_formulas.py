@@ -25,6 +25,7 @@ def test_the_solution_passes(exercise):
     assert len(list(exercise.examine(load_solution(exercise)))) >= len(exercise.cases)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("exercise", FORMULAS, ids=label_exercise)
 def test_each_mistake_is_told_as_itself(exercise):
     told = {}

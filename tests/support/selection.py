@@ -13,7 +13,7 @@ import trials
 from coursekit.kit import Formula
 
 MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
-FORMULAS = 3  # right ones, and as many wrong ones, of an exercise that needs no ranks
+FORMULAS = 2  # right ones, and as many wrong ones, of an exercise that needs no ranks
 
 
 def parametrize(names: str, cases: Iterable, quick: int, **more):

@@ -61,7 +61,7 @@ def test_zero_redundancy_optimizer():
 
 
 @pytest.mark.parametrize("machines", [None, pytest.param(TWO_MACHINES, marks=needs_machines)])
-@parametrize("name", ENGINES.DEEPSPEED, quick=2)
+@parametrize("name", ENGINES.DEEPSPEED, quick=1)
 @needs.mark("deepspeed")
 def test_deepspeed(name, machines):
     run = launch(try_engine, name, torch.float32, world_size=4, device="cpu", machines=machines)
