@@ -11,6 +11,7 @@ import numpy as np
 from model_shapes import Gpu, Shape, gpu_named, model_named
 
 NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
+PRECISIONS = BF16, FP8, MXFP8, NVFP4 = "bf16", "fp8", "mxfp8", "nvfp4"
 
 # ---- A plan, and the engine that runs it ----------------------------------------------------
 
@@ -24,6 +25,11 @@ class Plan:
     recompute    "none"; "selective": the inside of attention; "full": all but a layer's input
     chunks       of the model on each stage: more than 1 for an interleaved pipeline
     sequence     whether sequence parallelism cuts what tp alone would leave whole
+    ep           ranks that share out the experts of a layer, from dp × cp × tp
+    etp          ranks along which each expert is cut, as tp cuts everything else
+    replicas     copies of the shards of ZeRO: more than 1 for hybrid sharding (HSDP)
+    recomputed   share of the layers that `recompute` applies to
+    precision    of matrix products, and of what ZeRO 3 and experts send: a key of PRECISIONS
     """
 
     dp: int = 1
@@ -35,6 +41,11 @@ class Plan:
     recompute: str = NONE
     chunks: int = 1
     sequence: bool = True
+    ep: int = 1
+    etp: int = 1
+    replicas: int = 1
+    recomputed: float = 1.0
+    precision: str = BF16
 
     @property
     def ranks(self):
