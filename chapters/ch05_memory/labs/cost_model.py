@@ -116,7 +116,9 @@ class Engine:
     inside: float = 0.5
     across: float = 0.5
     exposed: float = 0.3
-    exposed_pp: float = 1.0
+    exposed_piped: float = 0.6
+    reduced_bytes: float = 4.0
+    exposed_pp: float = 0.5
     message: float = 5e-4
     around: float = 0.0
     unit: float = 0.0

@@ -97,11 +97,14 @@ def dp_seconds(job: Job, plan: Plan):
     """
     engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
-    nbytes = engine.number_bytes * rank_parameters(job, plan)
     speed = link(job, plan.ranks, plan.tp, n)
-    of_bytes = ring_all_reduce(nbytes, n, speed) / 2 * engine.exposed
-    calls = np.where(plan.zero >= 1, job.layers(plan) + 1, 0) * (n - 1)
-    return (reduces + gathers) * (of_bytes + calls * engine.unit * ranks_per_core(job, plan))
+    half = (n - 1) / n * rank_parameters(job, plan) / speed  # seconds per byte of a parameter
+    calls = (job.layers(plan) + 1) * (n - 1) * engine.unit * ranks_per_core(job, plan)
+    reducing = reduces * (engine.reduced_bytes * half + calls)
+    sent = np.where(plan.zero >= 1, engine.number_bytes, engine.reduced_bytes)
+    gathering = gathers * (sent * half + calls)
+    exposed = np.where(plan.pp > 1, engine.exposed_piped, engine.exposed)
+    return np.where(n > 1, exposed * (reducing + gathering), 0)
 
 
 def launch_seconds(job: Job, plan: Plan):
@@ -126,7 +129,7 @@ def seconds(job: Job, plan: Plan) -> dict:
     end = end / (gpu.flops * gpu.reach * engine.products)
     end = end / plan.pp if engine.is_balanced else end  # else the last stage has it on top
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
-    sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
+    sent = 2 * engine.number_bytes * tokens * shape.width / plan.tp
     sent = sent / link(job, plan.ranks, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
     between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message

@@ -12,6 +12,7 @@ from cost_model import FULL, NONE, Engine, Job, Plan, memory
 from cost_seconds import seconds
 from model_shapes import GPUS, Gpu, Shape
 from scipy.optimize import least_squares
+from scipy.special import expit, logit
 
 RUNS = next(
     path for folder in Path(__file__).resolve().parents
@@ -130,7 +131,7 @@ def name_of(row) -> str:
 
 STARTS = {
     "Megatron-DeepSpeed": Engine(
-        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.1,
+        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.4, reduced_bytes=2.0,
         gradient_bytes=2.0, base=5e9,
     ),
     "nanotron": Engine(
@@ -142,9 +143,10 @@ STARTS = {
 }  # fmt: skip
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
-    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_pp", "message", "around",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_piped", "exposed_pp", "message", "around",
     "unit", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
+SHARES = "inside", "across", "exposed", "exposed_piped", "exposed_pp"  # between 0 and 1
 OF_MEMORY = (
     "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
     "averaging", "units",
@@ -163,6 +165,12 @@ def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
+def unbounded(numbers, is_share):
+    """Return numbers as searched for: the logarithm, or that of the odds of a share below 1."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(is_share, logit(numbers), np.log(numbers))
+
+
 def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
     """Find the engine whose predictions are nearest to what was measured, in ratios.
 
@@ -171,10 +179,12 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-
     close  the search ends when a step gains less than that share
     """
     free = [name for name in sorted(free) if getattr(start, name) > 0]
-    first = np.log([getattr(start, name) for name in free])
+    is_share = np.array([name in SHARES for name in free])
+    first = unbounded(np.array([getattr(start, name) for name in free]), is_share)
 
     def make_engine(x) -> Engine:
-        return replace(start, **dict(zip(free, np.exp(x))))
+        numbers = np.where(is_share.reshape(-1, *[1] * (np.ndim(x) - 1)), expit(x), np.exp(x))
+        return replace(start, **dict(zip(free, numbers)))
 
     def residuals(x):
         ratios = np.log(predict(runs, make_engine(x)) / measured)
