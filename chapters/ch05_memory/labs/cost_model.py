@@ -116,10 +116,12 @@ class Engine:
     inside: float = 0.5
     across: float = 0.5
     exposed: float = 0.3
-    exposed_piped: float = 0.6
+    exposed_late: float = 0.6
     reduced_bytes: float = 4.0
     exposed_pp: float = 0.5
     message: float = 5e-4
+    stall: float = 0.0
+    crowd: float = np.inf
     around: float = 0.0
     unit: float = 0.0
     fixed: float = 5e-2

@@ -103,7 +103,8 @@ def dp_seconds(job: Job, plan: Plan):
     reducing = reduces * (engine.reduced_bytes * half + calls)
     sent = np.where(plan.zero >= 1, engine.number_bytes, engine.reduced_bytes)
     gathering = gathers * (sent * half + calls)
-    exposed = np.where(plan.pp > 1, engine.exposed_piped, engine.exposed)
+    is_late = (plan.pp > 1) | np.equal(plan.zero, 1)
+    exposed = np.where(is_late, engine.exposed_late, engine.exposed)
     return np.where(n > 1, exposed * (reducing + gathering), 0)
 
 
@@ -133,6 +134,8 @@ def seconds(job: Job, plan: Plan) -> dict:
     sent = sent / link(job, plan.ranks, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
     between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
+    follow = np.where(plan.pp > 2, 4, 2) * m + 2 * (plan.pp - 1)  # messages, one after another
+    stalled = np.where((plan.pp > 1) & (plan.ranks > engine.crowd), follow * engine.stall, 0)
     stage = layers * (busy + waiting) + end + of_ends + between
     copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
     updated = engine.updating * rank_parameters(job, plan) / copies / gpu.bandwidth
@@ -142,7 +145,7 @@ def seconds(job: Job, plan: Plan) -> dict:
         "launch": m * layers * waiting,
         "tp": m * (layers * of_layer["tp"] + of_ends),
         "cp": m * layers * of_layer["cp"],
-        "pp": m * between,
+        "pp": m * between + stalled,
         "bubble": (plan.pp - 1) / plan.chunks * stage,
         "dp": dp_seconds(job, plan),
         "optimizer": (updated + engine.fixed) * ranks_per_core(job, plan),

@@ -5,6 +5,7 @@ python labs/published_runs.py
 
 import csv
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -136,17 +137,18 @@ STARTS = {
     ),
     "nanotron": Engine(
         is_balanced=True, launch=4.5e-3, hop=1e-6, crossing=3.5e-3, launch_pp=5.5e-3,
-        hop_pp=2.3e-3, crossing_pp=5e-4, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
+        hop_pp=2.3e-3, crossing_pp=5e-4, unit=1e-5,
+        stall=0.2, crowd=256, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
         gradient_bytes=5.0, logits=8.0,
     ),
     "FSDP": Engine(launch=1e-3, updating=300.0),
 }  # fmt: skip
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
-    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_piped", "exposed_pp", "message", "around",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_late", "exposed_pp", "message", "stall", "around",
     "unit", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
-SHARES = "inside", "across", "exposed", "exposed_piped", "exposed_pp"  # between 0 and 1
+SHARES = "inside", "across", "exposed", "exposed_late", "exposed_pp"  # between 0 and 1
 OF_MEMORY = (
     "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
     "averaging", "units",
@@ -155,8 +157,13 @@ FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
 OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held near its start
 
 
-def predict_seconds(runs: Runs, engine: Engine) -> np.ndarray:
-    """Predict the seconds of a step for each run."""
+def predict_seconds(runs: Runs, engine: Engine, stalls=None) -> np.ndarray:
+    """Predict the seconds of a step for each run.
+
+    stalls  whether its messages stall, if that is known
+    """
+    if stalls is not None:
+        engine = replace(engine, crowd=np.where(stalls, 0, np.inf))
     return seconds(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
@@ -222,14 +229,22 @@ def calibrate_engine(
             start, set(OF_MEMORY) - set(exact), predict_memory, some, some.memory, held[1], close
         )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
-    engine, counts, free = start, np.ones(len(timed), bool), set(OF_TIME) - set(exact)
+    engine, free = start, set(OF_TIME) - set(exact)
+    counts, stalls = np.ones(len(timed), bool), timed.plan.ranks > start.crowd
     for _ in range(ROUNDS):
-        some = timed.where(counts)
-        engine = nearest(start, free, predict_seconds, some, some.seconds, held[0], close)
-        before, counts = counts, timed.seconds < FAR * predict_seconds(timed, engine)
+        some, predict = timed.where(counts), partial(predict_seconds, stalls=stalls[counts])
+        engine = nearest(start, free, predict, some, some.seconds, held[0], close)
+        both = [predict_seconds(timed, engine, np.full(len(timed), is_stalled))
+                for is_stalled in (False, True)]  # fmt: skip
+        off = abs(np.log(both / timed.seconds))
+        stalls, before = off[1] < off[0], counts
+        counts = timed.seconds < FAR * np.where(stalls, *both[::-1])
         if (counts == before).all():
             break
-    return engine
+    piped = timed.plan.pp > 1
+    limits = [np.inf, *np.unique(timed.plan.ranks[piped])]
+    wrong = [((timed.plan.ranks > limit) != stalls)[piped].sum() for limit in limits]
+    return replace(engine, crowd=limits[int(np.argmin(wrong))])
 
 
 def cross_validated_predictions(
