@@ -123,7 +123,7 @@ class Engine:
     stall: float = 0.0
     crowd: float = np.inf
     around: float = 0.0
-    unit: float = 0.0
+    unit: float = 5e-6
     fixed: float = 5e-2
     updating: float = 30.0
     parameter_bytes: float = 2.0

@@ -135,7 +135,7 @@ def seconds(job: Job, plan: Plan) -> dict:
     between = engine.exposed_pp * sent + engine.message * ranks_per_core(job, plan)
     between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
     follow = np.where(plan.pp > 2, 4, 2) * m + 2 * (plan.pp - 1)  # messages, one after another
-    stalled = np.where((plan.pp > 1) & (plan.ranks > engine.crowd), follow * engine.stall, 0)
+    stalled = np.where((plan.pp > 1) & (plan.ranks >= engine.crowd), follow * engine.stall, 0)
     stage = layers * (busy + waiting) + end + of_ends + between
     copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
     updated = engine.updating * rank_parameters(job, plan) / copies / gpu.bandwidth

@@ -138,7 +138,7 @@ STARTS = {
     "nanotron": Engine(
         is_balanced=True, launch=4.5e-3, hop=1e-6, crossing=3.5e-3, launch_pp=5.5e-3,
         hop_pp=2.3e-3, crossing_pp=5e-4, unit=1e-5,
-        stall=0.2, crowd=256, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
+        stall=0.2, crowd=512, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
         gradient_bytes=5.0, logits=8.0,
     ),
     "FSDP": Engine(launch=1e-3, updating=300.0),
@@ -153,7 +153,7 @@ OF_MEMORY = (
     "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
     "averaging", "units",
 )  # fmt: skip
-FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
+FAR, ROUNDS, FULL_AT, MOST = 1.5, 6, 0.93, 2 / 3
 OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held near its start
 
 
@@ -230,7 +230,7 @@ def calibrate_engine(
         )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
     engine, free = start, set(OF_TIME) - set(exact)
-    counts, stalls = np.ones(len(timed), bool), timed.plan.ranks > start.crowd
+    counts, stalls = np.ones(len(timed), bool), timed.plan.ranks >= start.crowd
     for _ in range(ROUNDS):
         some, predict = timed.where(counts), partial(predict_seconds, stalls=stalls[counts])
         engine = nearest(start, free, predict, some, some.seconds, held[0], close)
@@ -241,10 +241,18 @@ def calibrate_engine(
         counts = timed.seconds < FAR * np.where(stalls, *both[::-1])
         if (counts == before).all():
             break
-    piped = timed.plan.pp > 1
-    limits = [np.inf, *np.unique(timed.plan.ranks[piped])]
-    wrong = [((timed.plan.ranks > limit) != stalls)[piped].sum() for limit in limits]
-    return replace(engine, crowd=limits[int(np.argmin(wrong))])
+    return replace(engine, crowd=smallest_crowd(timed, stalls))
+
+
+def smallest_crowd(runs: Runs, stalls) -> float:
+    """Return the number of GPUs from which on most pipelines stall: at least MOST of them."""
+    piped = runs.plan.pp > 1
+    sizes, found = runs.plan.ranks[piped], np.inf
+    for size in np.unique(sizes)[::-1]:
+        if np.mean(stalls[piped][sizes >= size]) < MOST:
+            break
+        found = size
+    return found
 
 
 def cross_validated_predictions(
