@@ -154,7 +154,7 @@ OF_MEMORY = (
     "averaging", "units",
 )  # fmt: skip
 FAR, ROUNDS, FULL_AT, MOST = 1.5, 6, 0.93, 2 / 3
-OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held near its start
+OF_SECONDS, OF_BYTES = 0.3, 1.0  # how strongly a number is held near its start
 
 
 def predict_seconds(runs: Runs, engine: Engine, stalls=None) -> np.ndarray:
@@ -178,11 +178,12 @@ def unbounded(numbers, is_share):
         return np.where(is_share, logit(numbers), np.log(numbers))
 
 
-def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
-    """Find the engine whose predictions are nearest to what was measured, in ratios.
+def nearest(start: Engine, free, gaps, prior, close=1e-8) -> Engine:
+    """Find the engine with the smallest gaps between predictions and measurements.
 
     Numbers stay near those of `start` where the runs do not say otherwise; a 0 remains 0.
 
+    gaps   takes an engine and returns the gap of each run, of logarithms
     close  the search ends when a step gains less than that share
     """
     free = [name for name in sorted(free) if getattr(start, name) > 0]
@@ -194,20 +195,31 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-
         return replace(start, **dict(zip(free, numbers)))
 
     def residuals(x):
-        ratios = np.log(predict(runs, make_engine(x)) / measured)
-        return np.concatenate([ratios, prior * (x - first)])
+        return np.concatenate([gaps(make_engine(x)), prior * (x - first)])
 
     def slopes(x):
         # One call predicts with all engines: the first at x, each other with one number moved.
         step = 1e-7
         moved = x + step * np.eye(len(x) + 1, len(x), -1)
-        logs = np.log(predict(runs, make_engine(moved.T[:, :, None])))
-        return np.concatenate([(logs[1:] - logs[0]).T / step, prior * np.eye(len(x))])
+        of_each = gaps(make_engine(moved.T[:, :, None]))
+        return np.concatenate([(of_each[1:] - of_each[0]).T / step, prior * np.eye(len(x))])
 
     found = least_squares(
         residuals, first, slopes, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close
     )
     return make_engine(found.x)
+
+
+def time_gaps(engine: Engine, runs: Runs, stalls):
+    return np.log(predict_seconds(runs, engine, stalls) / runs.seconds)
+
+
+def memory_gaps(engine: Engine, runs: Runs):
+    """Return the gaps of bytes. Of a run whose bytes are unknown, it counts whether it fitted."""
+    predicted = np.log(predict_memory(runs, engine))
+    room = np.log(FULL_AT * runs.job.gpu.memory)
+    wrongly = np.where(runs.is_oom, np.minimum(predicted - room, 0), np.maximum(predicted - room, 0))
+    return np.where(np.isnan(runs.memory), wrongly, predicted - np.log(runs.memory))
 
 
 def calibrate_engine(
@@ -222,18 +234,14 @@ def calibrate_engine(
     exact  names of numbers that keep their start
     close  how exactly to search: see nearest
     """
-    known = ~runs.is_oom & ~np.isnan(runs.memory)
-    if known.any():
-        some = runs.where(known)
-        start = nearest(
-            start, set(OF_MEMORY) - set(exact), predict_memory, some, some.memory, held[1], close
-        )
+    gaps = partial(memory_gaps, runs=runs)
+    start = nearest(start, set(OF_MEMORY) - set(exact), gaps, held[1], close)
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
     engine, free = start, set(OF_TIME) - set(exact)
     counts, stalls = np.ones(len(timed), bool), timed.plan.ranks >= start.crowd
     for _ in range(ROUNDS):
-        some, predict = timed.where(counts), partial(predict_seconds, stalls=stalls[counts])
-        engine = nearest(start, free, predict, some, some.seconds, held[0], close)
+        gaps = partial(time_gaps, runs=timed.where(counts), stalls=stalls[counts])
+        engine = nearest(start, free, gaps, held[0], close)
         both = [predict_seconds(timed, engine, np.full(len(timed), is_stalled))
                 for is_stalled in (False, True)]  # fmt: skip
         off = abs(np.log(both / timed.seconds))
