@@ -114,7 +114,7 @@ class Engine:
     hop_pp: float = 0.0
     crossing_pp: float = 0.0
     inside: float = 0.5
-    across: float = 0.5
+    across: float = 0.4
     exposed: float = 0.3
     exposed_late: float = 0.6
     exposed_ep: float = 0.7
