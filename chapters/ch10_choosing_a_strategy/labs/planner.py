@@ -8,14 +8,16 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from cost_model import FULL, NONE, SELECTIVE, Engine, Job, Plan, memory, model_flops
-from cost_seconds import seconds
+from calibrated_engines import ANY, known_engines
+from cost_model import BF16, FULL, NONE, SELECTIVE, Job, Plan, memory, model_flops
+from cost_seconds import product_flops, seconds
 from model_shapes import gpu_named, model_named
 
 FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
 TOKENS = 4e6  # per step, about
 CHUNKS = 1, 2, 4, 5, 8, 10
+APART = "dp", "tp", "pp", "cp", "ep", "etp", "zero", "replicas"  # of which the best is shown
 
 # ---- All plans ------------------------------------------------------------------------------
 
@@ -24,48 +26,61 @@ def divisors(n) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
-def all_plans(job: Job, gpus: int) -> Plan:
+def all_plans(job: Job, gpus: int, precision=BF16) -> Plan:
     """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
 
-    Micro-batches are powers of 2; chunks are those of CHUNKS. All stages are equal.
+    Micro-batches are powers of 2; chunks are those of CHUNKS. Experts are shared out along ep, and
+    cut along etp as along tp or not at all. With ZeRO 3, shards may lie on one machine, so that
+    each machine is a replica.
 
     Returns  one plan of arrays
     """
+    shape = job.shape
+    ways = divisors(shape.experts) if shape.experts else [1]
     meshes = [
-        (gpus // (tp * pp * cp), tp, pp, cp)
+        (gpus // (tp * pp * cp), tp, pp, cp, ep, etp)
         for tp in divisors(gpus)
         for pp in divisors(gpus // tp)
         for cp in divisors(gpus // (tp * pp))
+        for ep in ways
+        for etp in ({1, tp} if shape.experts else {1})
+        if gpus // pp % (ep * etp) == 0
     ]
     largest = max(1, job.batch)
     sizes = [2**k for k in range(int(np.log2(largest)) + 1)]
+    sharded = [(zero, 1) for zero in range(4)]
+    if gpus > job.gpu.machine and gpus % job.gpu.machine == 0:
+        sharded.append((3, gpus // job.gpu.machine))
     rest = [
-        (zero, size, recompute, chunks)
-        for zero in range(4)
+        (zero, replicas, size, recompute, chunks)
+        for zero, replicas in sharded
         for size in sizes
         for recompute in (NONE, SELECTIVE, FULL)
         for chunks in CHUNKS
     ]
-    rows = np.repeat(np.array(meshes), len(rest), 0)
-    dp, tp, pp, cp = rows.T
-    zero, size, recompute, chunks = (np.tile(np.array(of), len(meshes)) for of in zip(*rest))
-    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
-                np.full(len(dp), job.engine.sequence))  # fmt: skip
+    dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), len(rest), 0).T
+    zero, replicas, size, recompute, chunks = (
+        np.tile(np.array(of), len(meshes)) for of in zip(*rest)
+    )
+    count = len(dp)
+    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks, np.full(count, job.engine.sequence),
+                ep, etp, replicas, np.ones(count), np.full(count, precision))  # fmt: skip
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     """Return for each plan the first reason that forbids it, or an empty text."""
-    shape = job.shape
+    shape, gpu = job.shape, job.gpu
+    narrow = np.where(shape.experts, shape.expert_mlp, shape.mlp)
+    cut = np.where(shape.experts, plan.etp, plan.tp)
     reasons = {
+        "the GPU has no products in this precision": product_flops(job, plan) == 0,
         "tp does not divide the heads": shape.heads % plan.tp != 0,
         "tp does not divide the heads of keys": (shape.kv_heads or shape.heads) % plan.tp != 0,
-        "tp does not divide the MLP's width": shape.mlp % plan.tp != 0,
+        "tp does not divide the MLP's width": (shape.mlp % plan.tp != 0) | (narrow % cut != 0),
         "tp does not divide the tokens of a sequence, or of its part along cp":
             plan.sequence & (shape.context % (plan.cp * plan.tp) != 0),
         "there are more stages, or chunks of them, than layers":
-            plan.pp * plan.chunks > shape.layers,
-        "stages do not divide the layers, and this planner makes equal ones only":
-            shape.layers % (plan.pp * plan.chunks) != 0,
+            plan.pp * plan.chunks > shape.layers + 2,
         "dp times the micro-batch does not divide the batch":
             job.batch % (plan.dp * plan.micro_batch) != 0,
         "cp does not divide the context into zigzags": shape.context % (2 * plan.cp) != 0,
@@ -74,9 +89,16 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
         "chunks without a pipeline": (plan.chunks > 1) & (plan.pp == 1),
         "interleaving needs a multiple of pp micro-batches":
             (plan.chunks > 1) & (job.microbatches(plan) % plan.pp != 0),
-        "ZeRO without copies": (plan.zero > 0) & (plan.dp * plan.cp == 1),
+        "ZeRO without copies": (plan.zero > 0) & (job.copies(plan) == 1),
         "left out: ZeRO 2 and 3 in a pipeline, which gather or reduce for each micro-batch":
             (plan.zero > 1) & (plan.pp > 1),
+        "replicas of shards do not divide the copies":
+            (plan.replicas > 1)
+            & ((job.copies(plan) % plan.replicas != 0) | (job.copies(plan) <= plan.replicas)),
+        "ep does not divide the experts":
+            (np.maximum(shape.experts, 1) % plan.ep != 0),
+        "ep times etp does not divide the ranks of a stage":
+            (plan.ranks // plan.pp % (plan.ep * plan.etp) != 0),
     }  # fmt: skip
     return np.select(list(reasons.values()), list(reasons), "")
 
@@ -129,8 +151,9 @@ class Choice:
 class PlanSearch:
     """All plans for a job on so many GPUs."""
 
-    def __init__(self, job: Job, gpus: int):
-        self.job, self.gpus, self.plans = job, gpus, all_plans(job, gpus)
+    def __init__(self, job: Job, gpus: int, precision=BF16):
+        self.job, self.gpus, self.precision = job, gpus, precision
+        self.plans = all_plans(job, gpus, precision)
         self.impossible = why_impossible(job, self.plans)
         self.possible = select_plans(self.plans, self.impossible == "")
         self.memory = memory(job, self.possible)
@@ -151,11 +174,11 @@ class PlanSearch:
         return Choice(plan, *of, self.job)
 
     def best(self, count=10) -> list[Choice]:
-        """Return the fastest plans, one for each mesh and stage of ZeRO."""
+        """Return the fastest plans, one for each mesh and way to shard."""
         found, seen = [], set()
         for number in self.ranking:
             plan = self.possible
-            key = tuple(getattr(plan, name)[number] for name in ("dp", "tp", "pp", "cp", "zero"))
+            key = tuple(getattr(plan, name)[number] for name in APART)
             if key not in seen:
                 seen.add(key)
                 found.append(self.choice(number))
@@ -174,7 +197,7 @@ class PlanSearch:
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
-def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
+def plan(model, gpus, batch=None, context=None, engine=None, precision=BF16) -> PlanSearch:
     """Find all plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
     model    a name of labs/model_shapes.py, or a Shape
@@ -192,7 +215,8 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
         shape = replace(shape, context=context, positions=positions)
     count, gpu = gpus_in(gpus)
     batch = batch or nearest_batch(TOKENS / shape.context, count)
-    planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)
+    engine = engine or known_engines()[ANY].engine
+    planned = PlanSearch(Job(shape, gpu, batch, engine), count, precision)
     if not len(planned.possible.dp):
         raise ValueError(none_possible(planned))
     if not planned.fits.any():
@@ -219,7 +243,7 @@ def none_possible(planned: PlanSearch) -> str:
     job = planned.job
     told = f"no plan is possible on {planned.gpus} GPUs"
     other = nearest_batch(job.batch, planned.gpus)
-    if len(PlanSearch(replace(job, batch=other), planned.gpus).possible.dp):
+    if len(PlanSearch(replace(job, batch=other), planned.gpus, planned.precision).possible.dp):
         return f"{told} with {job.batch} samples in a step; with {other} samples there are plans"
     return f"{told}; most often, {planned.count_rejections().most_common(1)[0][0]}"
 
@@ -233,7 +257,7 @@ def too_large(planned: PlanSearch) -> str:
     )
     count = 2 * planned.gpus
     while count <= MOST_GPUS:
-        if PlanSearch(job, count).fits.any():
+        if PlanSearch(job, count, planned.precision).fits.any():
             return f"{told}. {count:,} such GPUs would do"
         count *= 2
     return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
@@ -244,8 +268,10 @@ def too_large(planned: PlanSearch) -> str:
 
 def describe_plan(plan: Plan, micro_batch=False) -> str:
     """Describe a plan, as in "dp 4 tp 2, ZeRO 3, recomputed"; its micro-batch, if asked for."""
-    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
+    axes = ("dp", "tp", "pp", "cp", "ep", "etp")
+    sizes = [f"{axis} {n}" for axis in axes if (n := getattr(plan, axis)) > 1]
     more = [f"{plan.chunks} chunks"] * (plan.chunks > 1) + [f"ZeRO {plan.zero}"] * (plan.zero > 0)
+    more += [f"{plan.replicas} replicas"] * (plan.replicas > 1)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
     again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])
