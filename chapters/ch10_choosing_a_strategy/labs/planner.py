@@ -26,45 +26,62 @@ def divisors(n) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
-def all_plans(job: Job, gpus: int, precision=BF16) -> Plan:
-    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
-
-    Micro-batches are powers of 2; chunks are those of CHUNKS. Experts are shared out along ep, and
-    cut along etp as along tp or not at all. With ZeRO 3, shards may lie on one machine, so that
-    each machine is a replica.
-
-    Returns  one plan of arrays
-    """
-    shape = job.shape
-    ways = divisors(shape.experts) if shape.experts else [1]
-    meshes = [
+def all_meshes(job: Job, gpus: int) -> list[tuple]:
+    """Return (dp, tp, pp, cp, ep, etp) of every mesh: experts are cut like the rest, or not."""
+    experts = job.shape.experts
+    return [
         (gpus // (tp * pp * cp), tp, pp, cp, ep, etp)
         for tp in divisors(gpus)
         for pp in divisors(gpus // tp)
         for cp in divisors(gpus // (tp * pp))
-        for ep in ways
-        for etp in ({1, tp} if shape.experts else {1})
-        if gpus // pp % (ep * etp) == 0
+        for ep in (divisors(experts) if experts else [1])
+        for etp in ({1, tp} if experts else {1})
     ]
-    largest = max(1, job.batch)
-    sizes = [2**k for k in range(int(np.log2(largest)) + 1)]
-    sharded = [(zero, 1) for zero in range(4)]
-    if gpus > job.gpu.machine and gpus % job.gpu.machine == 0:
-        sharded.append((3, gpus // job.gpu.machine))
-    rest = [
-        (zero, replicas, size, recompute, chunks)
-        for zero, replicas in sharded
-        for size in sizes
-        for recompute in (NONE, SELECTIVE, FULL)
-        for chunks in CHUNKS
-    ]
-    dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), len(rest), 0).T
-    zero, replicas, size, recompute, chunks = (
-        np.tile(np.array(of), len(meshes)) for of in zip(*rest)
-    )
-    count = len(dp)
-    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks, np.full(count, job.engine.sequence),
-                ep, etp, replicas, np.ones(count), np.full(count, precision))  # fmt: skip
+
+
+def options_of(job: Job, gpus: int, dp: int, is_piped: bool, has_copies: bool) -> list[np.ndarray]:
+    """Return ZeRO's stages and replicas, micro-batches, recomputation and chunks for such meshes.
+
+    Micro-batches are powers of 2. ZeRO 2 and 3 are left out in a pipeline: they would gather or
+    reduce for each micro-batch. With ZeRO 3, each machine may be a replica.
+    """
+    each, machine = job.batch // dp, job.gpu.machine
+    sizes = [2**k for k in range(each.bit_length()) if job.batch % (dp * 2**k) == 0]
+    sharded = [(zero, 1) for zero in range(1 + has_copies * (1 if is_piped else 3))]
+    if (3, 1) in sharded and gpus > machine and gpus % machine == 0:
+        sharded.append((3, gpus // machine))
+    again = [NONE, FULL] + [SELECTIVE] * (not job.engine.is_fused)
+    rows = [(zero, replicas, size, recompute, chunks)
+            for zero, replicas in sharded for size in sizes for recompute in again
+            for chunks in (CHUNKS if is_piped else [1])]  # fmt: skip
+    return [np.array(column) for column in zip(*rows)]
+
+
+def all_plans(job: Job, gpus: int, precision=BF16) -> tuple[Plan, Counter]:
+    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
+
+    Returns  the plans that are possible, as one plan of arrays; how many each reason forbids
+    """
+    groups, found, rejected = {}, [], Counter()
+    for mesh in all_meshes(job, gpus):
+        dp, _, pp, cp, *_ = mesh
+        groups.setdefault((dp, pp > 1, dp * cp > 1), []).append(mesh)
+    for kind, meshes in groups.items():
+        options = options_of(job, gpus, *kind)
+        if not options:
+            rejected["dp does not divide the batch"] += len(meshes)
+            continue
+        count = len(options[0])
+        dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), count, 0).T
+        zero, replicas, size, recompute, chunks = (np.tile(x, len(meshes)) for x in options)
+        plan = Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
+                    *np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, 1.0, precision))  # fmt: skip
+        reasons = why_impossible(job, plan)
+        rejected.update(reasons[reasons != ""].tolist())
+        found.append(select_plans(plan, reasons == ""))
+    names = [f.name for f in fields(Plan)]
+    columns = ([getattr(plan, name) for plan in found] for name in names)
+    return Plan(*(np.concatenate(column or [[]]) for column in columns)), rejected
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
@@ -153,9 +170,7 @@ class PlanSearch:
 
     def __init__(self, job: Job, gpus: int, precision=BF16):
         self.job, self.gpus, self.precision = job, gpus, precision
-        self.plans = all_plans(job, gpus, precision)
-        self.impossible = why_impossible(job, self.plans)
-        self.possible = select_plans(self.plans, self.impossible == "")
+        self.possible, self.rejected = all_plans(job, gpus, precision)
         self.memory = memory(job, self.possible)
         self.room = FITS * job.gpu.memory
         self.fits = self.memory["total"] <= self.room
@@ -188,7 +203,7 @@ class PlanSearch:
 
     def count_rejections(self) -> Counter:
         """Count the plans that each reason forbids."""
-        reasons = Counter(self.impossible[self.impossible != ""].tolist())
+        reasons = self.rejected.copy()
         reasons["too large for the memory"] = int((~self.fits).sum())
         return reasons
 
