@@ -73,7 +73,7 @@ SAID = {
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
-    "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "model_shapes": ["llama-3-405b      405.85 billion parameters"],
     "large_batches": ["batch   32: loss after 12 passes, constant 0.0"],
     "live_plans": ["predicted", "measured"],
     "roofline": ["GB/s", "FLOPs a byte"],

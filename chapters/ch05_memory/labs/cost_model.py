@@ -202,7 +202,8 @@ def rank_parameters(job: Job, plan: Plan):
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
     cut = (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
-    return cut + (job.layers(plan) * shape.vectors + shape.positions) * shape.width
+    whole = job.layers(plan) * shape.vectors + shape.positions * shape.width + shape.end_vectors
+    return cut + whole
 
 
 def states(job: Job, plan: Plan) -> dict:
