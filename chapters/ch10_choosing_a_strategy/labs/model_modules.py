@@ -3,6 +3,7 @@
 python labs/model_modules.py
 """
 
+import re
 from dataclasses import dataclass, replace
 
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 # ---- Blocks ---------------------------------------------------------------------------------
 
 CONTAINERS = nn.ModuleList, nn.Sequential, nn.ModuleDict
+ATTENTION = re.compile("attn|attention|^att|_att", re.IGNORECASE)  # in a name, or a class's name
 
 
 def is_row_of_equals(module) -> bool:
@@ -34,12 +36,17 @@ def rows_of_equals(module) -> list:
     return found
 
 
+def members(row) -> list:
+    """List a container's modules, each as often as it is there."""
+    return list(row.values() if isinstance(row, nn.ModuleDict) else row)
+
+
 def find_blocks(model) -> list:
     """Return a model's blocks: the longest row of modules of one class.
 
     Raises  ValueError if there is none
     """
-    rows = [list(row.children()) for _, row in rows_of_equals(model)]
+    rows = [members(row) for _, row in rows_of_equals(model)]
     if not rows:
         raise ValueError(
             f"{type(model).__name__} has no ModuleList or Sequential of equal blocks, which a "
@@ -67,18 +74,37 @@ class Counts:
     expert_vectors: int = 0
 
 
-def find_experts(block) -> tuple[str, int]:
-    """Return where a block's experts are, and how many: ("", 0) if there are none.
+def find_attention(block) -> tuple[str, ...]:
+    """Return what the names of attention's parameters in a block begin with.
+
+    Raises  ValueError if there are none
+    """
+    found = tuple(
+        f"{name}."
+        for name, module in block.named_modules()
+        if name and has_matrices(module) and
+        (ATTENTION.search(name.rpartition(".")[2]) or ATTENTION.search(type(module).__name__))
+    )  # fmt: skip
+    if not found:
+        raise ValueError(
+            f"{type(block).__name__} has no attention that can be found: give it such a name, as in "
+            "self.attention"
+        )
+    return found
+
+
+def find_experts(block, attention) -> tuple[str, int]:
+    """Return what the names of experts' parameters begin with, and their number: ("", 0) if none.
 
     They are modules in a list, or the first dimension of parameters with three.
     """
     for name, row in rows_of_equals(block):
-        one, *others = row.children()
+        one, *others = members(row)
         matrices = sum(p.dim() > 1 for p in one.parameters())  # one: a row of linear layers
-        if others and matrices > 1 and "att" not in name.lower():
+        if others and matrices > 1 and not f"{name}.".startswith(attention):
             return f"{name}.", 1 + len(others)
     for name, p in block.named_parameters():
-        if p.dim() == 3 and len(p) > 1 and "att" not in name.lower():
+        if p.dim() == 3 and len(p) > 1 and not name.startswith(attention):
             return name.rpartition(".")[0] + ".", len(p)
     return "", 0
 
@@ -95,13 +121,15 @@ def width_inside(shapes, width) -> int:
 
 def count_block(block, width) -> Counts:
     """Count the numbers in one block."""
-    where, experts = find_experts(block)
+    of_attention = find_attention(block)
+    where, experts = find_experts(block, of_attention)
     attention = vectors = dense = expert = expert_vectors = 0
     shapes, expert_shapes = [], []
     for name, p in block.named_parameters():
         size, shape = p.numel(), tuple(p.shape)
-        if experts and name.startswith(where):
-            listed = p.dim() < 3 and name[len(where)].isdigit()
+        inner = name.removeprefix(where) if experts else name
+        listed = inner[0].isdigit()  # an expert of a list; else all of them are in one parameter
+        if inner != name and (listed or "." not in inner):
             if p.dim() - (not listed) > 1:
                 expert += size
                 expert_shapes.append(shape if listed else shape[1:])
@@ -109,17 +137,12 @@ def count_block(block, width) -> Counts:
                 expert_vectors += size
         elif p.dim() < 2:
             vectors += size
-        elif "att" in name.lower():
+        elif name.startswith(of_attention):
             attention += size
         else:
             dense += size
             shapes.append(shape[-2:])
     router = width * experts  # its matrix is among the others
-    if not attention:
-        raise ValueError(
-            f"{type(block).__name__} has no attention that can be found: give a part of it a name "
-            'with "att" in it, such as self.attention'
-        )
     return Counts(
         attention, dense - router, width_inside(shapes, width), vectors, experts,
         expert // max(experts, 1), width_inside(expert_shapes, width),
@@ -217,7 +240,7 @@ def shape_of_module(model: nn.Module, context=None) -> Shape:
     """Return the shape of a decoder with equal blocks, which may be on the device "meta".
 
     Its parameters are exact; weights that two modules share count once. Blocks may differ in that
-    some have one MLP and others have experts.
+    some have one MLP and others have experts; the biases that only some have count as end_vectors.
 
     context  tokens in a training sample; by default as many as the model says it is made for
     Raises   ValueError, in one sentence, if something cannot be found
@@ -239,7 +262,7 @@ def shape_of_module(model: nn.Module, context=None) -> Shape:
     shape = Shape(
         layers=len(blocks), width=width, vocabulary=vocabulary, positions=positions,
         context=context or find_number(CONTEXTS, [model]) or positions,
-        is_tied=ends < 2, vectors=same([c.vectors for c in counts], "norms and biases"),
+        is_tied=ends < 2, vectors=min(c.vectors for c in counts),
         source=type(model).__name__, **find_heads(places, width, attention), **fields,
     )  # fmt: skip
     if not shape.context:
