@@ -254,15 +254,23 @@ def shape_of_config(config, context=None) -> Shape:
     )  # fmt: skip
 
 
+MIXTRAL = {  # of config.json in mistralai/Mixtral-8x7B-v0.1, what this lab reads
+    "model_type": "mixtral", "num_hidden_layers": 32, "hidden_size": 4096,
+    "intermediate_size": 14336, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "num_local_experts": 8, "num_experts_per_tok": 2, "vocab_size": 32000,
+    "max_position_embeddings": 32768, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
 def main():
-    for path in sys.argv[1:] or ["config.json"]:
+    for config in sys.argv[1:] or [MIXTRAL]:
         try:
-            shape = shape_of_config(path)
+            shape = shape_of_config(config)
         except ValueError as error:
             print(error)
             continue
-        print(f"{path}: {int(shape.parameters):,} parameters, of which a token uses "
-              f"{int(shape.active_parameters):,}")  # fmt: skip
+        print(f"{int(shape.parameters):,} parameters, of which a token uses "
+              f"{int(shape.active_parameters):,}, in {shape.source}")  # fmt: skip
 
 
 if __name__ == "__main__":
