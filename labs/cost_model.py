@@ -12,6 +12,7 @@ import numpy as np
 from model_shapes import Gpu, Shape, gpu_named, model_named
 
 NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
+PRECISIONS = BF16, FP8, MXFP8, NVFP4 = "bf16", "fp8", "mxfp8", "nvfp4"
 
 # ---- A plan, and the engine that runs it ----------------------------------------------------
 
@@ -25,6 +26,11 @@ class Plan:
     recompute    "none"; "selective": the inside of attention; "full": all but a layer's input
     chunks       of the model on each stage: more than 1 for an interleaved pipeline
     sequence     whether sequence parallelism cuts what tp alone would leave whole
+    ep           ranks that share out the experts of a layer, from dp × cp × tp
+    etp          ranks along which each expert is cut, as tp cuts everything else
+    replicas     copies of the shards of ZeRO: more than 1 for hybrid sharding (HSDP)
+    recomputed   share of the layers that `recompute` applies to
+    precision    of matrix products, and of what ZeRO 3 and experts send: a key of PRECISIONS
     """
 
     dp: int = 1
@@ -36,6 +42,11 @@ class Plan:
     recompute: str = NONE
     chunks: int = 1
     sequence: bool = True
+    ep: int = 1
+    etp: int = 1
+    replicas: int = 1
+    recomputed: float = 1.0
+    precision: str = BF16
 
     @property
     def ranks(self):
@@ -192,7 +203,8 @@ def rank_parameters(job: Job, plan: Plan):
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
     cut = (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
-    return cut + (job.layers(plan) * shape.vectors + shape.positions) * shape.width
+    whole = job.layers(plan) * shape.vectors + shape.positions * shape.width + shape.end_vectors
+    return cut + whole
 
 
 def states(job: Job, plan: Plan) -> dict:

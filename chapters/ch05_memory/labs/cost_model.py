@@ -229,7 +229,8 @@ def rank_parameters(job: Job, plan: Plan):
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
     cut = (job.layers(plan) * shape.sum_matrices(0) / shape.layers + ends) / plan.tp
-    return cut + job.layers(plan) * shape.vectors + shape.positions * shape.width
+    whole = job.layers(plan) * shape.vectors + shape.positions * shape.width + shape.end_vectors
+    return cut + whole
 
 
 def rank_experts(job: Job, plan: Plan):

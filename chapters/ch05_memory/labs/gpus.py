@@ -38,6 +38,7 @@ class Gpu:
     flops_4bit: float = 0.0
 
 
+NVL72 = {"inside": 900e9, "machine": 72, "flops": 2500e12, "flops_8bit": 5000e12}  # a rack
 GPUS = {  # each with the network cards that its usual machine has
     "V100": Gpu(125e12, 32e9, 0.9e12, 150e9, 6.25e9, 0.7, watts=300, price=1.0,
                 source="NVIDIA V100 datasheet; float16, DGX-1"),
@@ -47,14 +48,24 @@ GPUS = {  # each with the network cards that its usual machine has
                 source="NVIDIA A100 datasheet, DGX A100"),
     "H100": Gpu(989.5e12, 80e9, 3.35e12, 450e9, 50e9, watts=700, price=2.5, flops_8bit=1979e12,
                 source="NVIDIA H100 SXM datasheet, DGX H100"),
-    "H20": Gpu(148e12, 96e9, 4.0e12, 450e9, 50e9, watts=400, price=1.5, flops_8bit=296e12,
-               source="TODO"),
+    "H20": Gpu(148e12, 96e9, 4.0e12, 450e9, 50e9, watts=400, price=1.3, flops_8bit=296e12,
+               source="as reported, for NVIDIA publishes no datasheet; cards assumed like H100's"),
     "H200": Gpu(989.5e12, 141e9, 4.8e12, 450e9, 50e9, watts=700, price=3.0, flops_8bit=1979e12,
                 source="NVIDIA H200 SXM datasheet"),
     "B200": Gpu(2250e12, 180e9, 7.7e12, 900e9, 50e9, watts=1000, price=5.0, flops_8bit=4500e12,
                 flops_4bit=9000e12, source="NVIDIA DGX B200 datasheet"),
+    "B300": Gpu(2250e12, 270e9, 8e12, 900e9, 100e9, watts=1100, price=6.0, flops_8bit=4500e12,
+                flops_4bit=13500e12, source="NVIDIA HGX B300: an eighth; memory: MLPerf 6.0"),
+    "GB200": Gpu(**NVL72, memory=186e9, bandwidth=8e12, across=50e9, watts=1200, price=6.0,
+                 flops_4bit=10000e12, source="NVIDIA GB200 NVL72: a 72nd; memory: MLPerf 6.1"),
+    "GB300": Gpu(**NVL72, memory=279e9, bandwidth=8e12, across=100e9, watts=1400, price=7.0,
+                 flops_4bit=15000e12, source="NVIDIA GB300 NVL72: a 72nd"),
     "MI300X": Gpu(1307e12, 192e9, 5.3e12, 448e9, 50e9, watts=750, price=2.5, flops_8bit=2615e12,
                   source="AMD Instinct MI300X datasheet"),
+    "MI325X": Gpu(1307e12, 256e9, 6e12, 448e9, 50e9, watts=1000, price=2.8, flops_8bit=2615e12,
+                  source="AMD Instinct MI325X datasheet"),
+    "MI355X": Gpu(2517e12, 288e9, 8e12, 537e9, 50e9, watts=1400, price=4.0, flops_8bit=5033e12,
+                  flops_4bit=10066e12, source="AMD Instinct MI355X datasheet; MXFP4 in 4 bits"),
 }  # fmt: skip
 
 

@@ -215,7 +215,7 @@ def test_no_plan_breaks_a_rule(planner):
     ("arguments", "sentence"),
     [
         (("llama-9b", "8xH100"), "no model is called 'llama-9b'; known are"),
-        (("llama-3-8b", "8xB300"), "no GPU is called 'B300'; known are"),
+        (("llama-3-8b", "8xH900"), "no GPU is called 'H900'; known are"),
         (("llama-3-8b", "0xH100"), "a number of 1 or more, not '0xH100'"),
         (("llama-3-8b", "many"), "GPUs are given as in 64xH100"),
         (("gpt2-xl", "7xA100", 12), "no plan is possible on 7 GPUs"),
