@@ -22,6 +22,8 @@ class Gpu:
     watts      of the GPU at full load
     price      assumed: dollars per hour. The prices of clouds differ by a factor of several
     flops_8bit, flops_4bit  like `flops`, for formats of 8 and 4 bits; 0 where there are none
+    rail       GPUs among which the cards reach their full speed; 0: all of them
+    spine      bytes per second and direction of a GPU's share of the links between rails
     """
 
     flops: float
@@ -37,6 +39,8 @@ class Gpu:
     source: str = ""
     flops_8bit: float = 0.0
     flops_4bit: float = 0.0
+    rail: int = 0
+    spine: float = 0.0
 
 
 NVL72 = {"inside": 900e9, "machine": 72, "flops": 2500e12, "flops_8bit": 5000e12}  # a rack

@@ -91,7 +91,9 @@ def kinds_of(runs: Runs) -> np.ndarray:
 def jobs_of(runs: Runs) -> list[np.ndarray]:
     """Return the places of runs that did the same job: one model, GPUs, batch and context."""
     columns = (runs.group, runs.plan.ranks, runs.job.batch, runs.job.shape.context)
-    _, which = np.unique([list(map(str, row)) for row in zip(*columns)], axis=0, return_inverse=True)
+    _, which = np.unique(
+        [list(map(str, row)) for row in zip(*columns)], axis=0, return_inverse=True
+    )
     jobs = [np.flatnonzero(which == k) for k in range(which.max() + 1)]
     return [job for job in jobs if len(job) >= SEVERAL]
 
@@ -196,7 +198,9 @@ def main():
     if "--write" in sys.argv:
         write_engines(calibrate_all())
     for name, one in known_engines().items():
-        print(f"{name}: {one.runs:,} runs; the best of a job was among the first {one.first} in 9 of 10")
+        print(
+            f"{name}: {one.runs:,} runs; the best of a job was among the first {one.first} in 9 of 10"
+        )
         for kind, (low, high, count) in one.ratios.items():
             print(f"  {kind}: 80 % of {count} runs took {low:.2f} to {high:.2f} times as predicted")
 

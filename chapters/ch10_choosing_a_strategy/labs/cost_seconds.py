@@ -25,6 +25,11 @@ def ring_all_reduce(nbytes, n, bytes_per_second):
     return 2 * (n - 1) / n * nbytes / bytes_per_second
 
 
+def card_speed(gpu, block):
+    """Return a card's bytes per second in a group that lies within so many ranks."""
+    return np.where((gpu.rail > 0) & (block > gpu.rail), gpu.spine, gpu.across)
+
+
 def link(job: Job, ranks, apart, n, is_sum=True):
     """Return bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
@@ -43,7 +48,7 @@ def link(job: Job, ranks, apart, n, is_sum=True):
     # they leave multiples of this common divisor.
     members = np.clip(np.gcd(machine, block) // apart, 1, n)
     cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
-    inside, across = gpu.inside * engine.inside, gpu.across * engine.across * cards
+    inside, across = gpu.inside * engine.inside, card_speed(gpu, block) * engine.across * cards
     slowest = np.where(np.logical_and(is_sum, members > 1), np.minimum(inside, across), across)
     return np.where(crosses, slowest, inside)
 
@@ -57,7 +62,10 @@ def ranks_per_core(job: Job, plan: Plan):
 def product_flops(job: Job, plan: Plan):
     """Return the FLOP/s that large products of a plan's precision reach."""
     gpu, engine = job.gpu, job.engine
-    in_8_bits, in_4_bits = gpu.flops_8bit * engine.products_8bit, gpu.flops_4bit * engine.products_4bit
+    in_8_bits, in_4_bits = (
+        gpu.flops_8bit * engine.products_8bit,
+        gpu.flops_4bit * engine.products_4bit,
+    )
     is_8bit = np.isin(plan.precision, [FP8, MXFP8])
     peak = np.select([is_8bit, np.equal(plan.precision, NVFP4)], [in_8_bits, in_4_bits], gpu.flops)
     return peak * gpu.reach * engine.products
@@ -101,10 +109,12 @@ def ep_seconds(job: Job, plan: Plan):
     """
     shape, engine, gpu = job.shape, job.engine, job.gpu
     nbytes = np.where(np.equal(plan.precision, BF16), engine.number_bytes, 1 + engine.number_bytes)
-    nbytes = np.where(np.equal(plan.precision, BF16), nbytes, nbytes / 2)  # out in 8 bits, back in 16
+    nbytes = np.where(
+        np.equal(plan.precision, BF16), nbytes, nbytes / 2
+    )  # out in 8 bits, back in 16
     sent = nbytes * job.tokens(plan) / plan.tp * shape.chosen * shape.width * engine.imbalance
     near = np.clip(gpu.machine // plan.etp, 1, plan.ep)  # ranks of a group in a machine
-    far = (plan.ep - near) / plan.ep * sent / (gpu.across * engine.across)
+    far = (plan.ep - near) / plan.ep * sent / (card_speed(gpu, plan.ep * plan.etp) * engine.across)
     inside = (near - 1) / plan.ep * sent / (gpu.inside * engine.inside)
     share = shape.expert_layers / shape.layers * engine.exposed_ep
     return np.where(plan.ep > 1, share * (far + inside), 0)
@@ -149,7 +159,11 @@ def dp_seconds(job: Job, plan: Plan):
         half = (n - 1) / n * parameters / link(job, plan.ranks, apart, n)
         calls = (job.layers(plan) + 1) * (n - 1) * engine.unit * ranks_per_core(job, plan)
         calls = np.where(parameters > 0, calls, 0)
-        total = total + reduces * (engine.reduced_bytes * half + calls) + gathers * (sent * half + calls)
+        total = (
+            total
+            + reduces * (engine.reduced_bytes * half + calls)
+            + gathers * (sent * half + calls)
+        )
         others = copies / n
         speed = link(job, plan.ranks, apart * n, others)
         total = total + ring_all_reduce(engine.reduced_bytes * parameters / n, others, speed)

@@ -8,18 +8,18 @@ import sys
 import traceback
 from pathlib import Path
 
-import torch
 from model_configs import shape_of_config
-from model_modules import shape_of_module
 from model_shapes import Shape, model_named
-from torch import nn
 
 
-def load_module(path: Path, name: str) -> nn.Module:
-    """Run a Python file and what it calls `name`, with the default device "meta".
+def load_module(path: Path, name: str):
+    """Run a Python file, and return the nn.Module that what it calls `name` makes on "meta".
 
     Raises  ValueError, in one sentence with the file and the line, for any error
     """
+    import torch  # which takes longer to import than all plans take to make
+    from torch import nn
+
     spec = importlib.util.spec_from_file_location(path.stem, path)
     file = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.parent))
@@ -54,6 +54,8 @@ def shape_from(text, context=None) -> Shape:
     if file.endswith(".py") and name.isidentifier():
         if not Path(file).is_file():
             raise ValueError(f"{file} does not exist")
+        from model_modules import shape_of_module
+
         return shape_of_module(load_module(Path(file).resolve(), name), context)
     if text.endswith(".py"):
         raise ValueError(f'say what makes the model in {text}, as in "{text}:make_model"')

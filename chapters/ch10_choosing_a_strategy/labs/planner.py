@@ -8,10 +8,12 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from calibrated_engines import ANY, known_engines
-from cost_model import BF16, FULL, NONE, SELECTIVE, Job, Plan, memory, model_flops
+from calibrated_engines import ANY, Calibrated, known_engines
+from cost_model import BF16, FULL, NONE, PRECISIONS, SELECTIVE, Job, Plan, memory, model_flops
 from cost_seconds import product_flops, seconds
-from model_shapes import gpu_named, model_named
+from model_shapes import Gpu, Shape, gpu_named
+from own_clusters import read_cluster
+from own_models import shape_from
 
 FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
@@ -86,7 +88,7 @@ def all_plans(job: Job, gpus: int, precision=BF16) -> tuple[Plan, Counter]:
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     """Return for each plan the first reason that forbids it, or an empty text."""
-    shape, gpu = job.shape, job.gpu
+    shape = job.shape
     narrow = np.where(shape.experts, shape.expert_mlp, shape.mlp)
     cut = np.where(shape.experts, plan.etp, plan.tp)
     reasons = {
@@ -135,6 +137,7 @@ class Choice:
     seconds: dict
     memory: dict
     job: Job
+    trust: Calibrated | None = None
 
     @property
     def tokens_per_second(self) -> float:
@@ -153,6 +156,11 @@ class Choice:
         others = {k: v for k, v in self.seconds.items() if k not in ("compute", "total")}
         return max(others, key=others.get)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which seconds 80 % of published runs took that were predicted like this one."""
+        return self.trust and self.trust.interval(self.plan, self.seconds["total"])
+
     def hours(self, tokens) -> float:
         """Return the GPU-hours for so many tokens."""
         return tokens / self.tokens_per_second * self.plan.ranks / 3600
@@ -168,8 +176,8 @@ class Choice:
 class PlanSearch:
     """All plans for a job on so many GPUs."""
 
-    def __init__(self, job: Job, gpus: int, precision=BF16):
-        self.job, self.gpus, self.precision = job, gpus, precision
+    def __init__(self, job: Job, gpus: int, precision=BF16, trust: Calibrated | None = None):
+        self.job, self.gpus, self.precision, self.trust = job, gpus, precision, trust
         self.possible, self.rejected = all_plans(job, gpus, precision)
         self.memory = memory(job, self.possible)
         self.room = FITS * job.gpu.memory
@@ -186,7 +194,7 @@ class PlanSearch:
         (plan,) = select_plans(self.possible, [number]).each()
         of = ({kind: float(np.broadcast_to(x, self.fits.shape)[number]) for kind, x in each.items()}
               for each in (self.seconds, self.memory))  # fmt: skip
-        return Choice(plan, *of, self.job)
+        return Choice(plan, *of, self.job, self.trust)
 
     def best(self, count=10) -> list[Choice]:
         """Return the fastest plans, one for each mesh and way to shard."""
@@ -212,26 +220,35 @@ class PlanSearch:
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
-def plan(model, gpus, batch=None, context=None, engine=None, precision=BF16) -> PlanSearch:
+def plan(
+    model, gpus, batch=None, context=None, software=ANY, precision=BF16, cluster=None, engine=None
+) -> PlanSearch:
     """Find all plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
-    model    a name of labs/model_shapes.py, or a Shape
-    gpus     how many of which kind
-    batch    samples per step; by default about four million tokens, which the GPUs can share
-    context  tokens of a sample; a table of positions that is shorter grows with it
-    Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
+    model      a name of labs/model_shapes.py, a file as labs/own_models.py takes it, or a Shape
+    gpus       how many of which kind; with a cluster, how many
+    batch      samples per step; by default about four million tokens, which the GPUs can share
+    context    tokens of a sample; a table of positions that is shorter grows with it
+    software   whose calibrated engine predicts: a name of labs/calibrated_engines.py
+    precision  of the matrix products: one of PRECISIONS
+    cluster    a file as labs/own_clusters.py takes it
+    engine     another one than that of the software; it has no published errors
+    Raises     ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} is a number of 1 or more, not {number}")
-    shape = model_named(model) if isinstance(model, str) else model
+    if precision not in PRECISIONS:
+        raise ValueError(f"no precision is called {precision!r}: {', '.join(PRECISIONS)}")
+    shape = model if isinstance(model, Shape) else shape_from(model)
     if context:
         positions = max(shape.positions, context) if shape.positions else 0
         shape = replace(shape, context=context, positions=positions)
-    count, gpu = gpus_in(gpus)
+    count, gpu = gpus_in(gpus, cluster)
     batch = batch or nearest_batch(TOKENS / shape.context, count)
-    engine = engine or known_engines()[ANY].engine
-    planned = PlanSearch(Job(shape, gpu, batch, engine), count, precision)
+    trust = None if engine else find_software(software)
+    job = Job(shape, gpu, batch, engine or trust.engine)
+    planned = PlanSearch(job, count, precision, trust)
     if not len(planned.possible.dp):
         raise ValueError(none_possible(planned))
     if not planned.fits.any():
@@ -239,12 +256,22 @@ def plan(model, gpus, batch=None, context=None, engine=None, precision=BF16) -> 
     return planned
 
 
-def gpus_in(text) -> tuple[int, object]:
-    """Return (64, the GPU) for "64xH100"."""
+def find_software(name) -> Calibrated:
+    """Return a software's calibrated engine by its name, in any case, or raise ValueError."""
+    known = {of.lower(): one for of, one in known_engines().items()}
+    if name.lower() not in known:
+        raise ValueError(f"no software is called {name!r}; known are {', '.join(known_engines())}")
+    return known[name.lower()]
+
+
+def gpus_in(text, cluster=None) -> tuple[int, Gpu]:
+    """Return (64, the GPU) for "64xH100", or for 64 and a file that describes a cluster."""
     number, x, kind = str(text).partition("x")
-    if not x or not number.isdigit() or int(number) < 1:
+    if not (x or cluster) or not number.isdigit() or int(number) < 1:
         raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
-    return int(number), gpu_named(kind)
+    if cluster and x:
+        raise ValueError(f"the cluster says which GPU it has: give {number} instead of {text}")
+    return int(number), read_cluster(cluster) if cluster else gpu_named(kind)
 
 
 def nearest_batch(samples, gpus) -> int:
@@ -292,19 +319,16 @@ def describe_plan(plan: Plan, micro_batch=False) -> str:
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])
 
 
-HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "tokens/s/GPU",
-         "MFU", "memory", "most beside computing"]  # fmt: skip
+HEADS = ["a step", "80 % of runs", "tokens/s/GPU", "MFU", "memory", "plan"]
 
 
 def row_of(choice: Choice) -> list[str]:
     """Return what one plan is and costs, as a row under HEADS."""
-    plan, total = choice.plan, choice.seconds["total"]
+    total, between = choice.seconds["total"], choice.interval
     return [
-        *(str(size) for size in (plan.dp, plan.tp, plan.pp, plan.cp, plan.zero)),
-        str(plan.micro_batch), plan.recompute, f"{total:.3g} s",
-        f"{choice.tokens_per_second / plan.ranks:,.0f}", f"{choice.mfu:.0%}",
-        f"{choice.memory['total'] / 1e9:.0f} GB",
-        f"{choice.binds}, {choice.seconds[choice.binds] / total:.0%}",
+        f"{total:.3g} s", "–".join(f"{x:.3g}" for x in between) + " s" if between else "unknown",
+        f"{choice.tokens_per_second / choice.plan.ranks:,.0f}", f"{choice.mfu:.0%}",
+        f"{choice.memory['total'] / 1e9:.0f} GB", describe_plan(choice.plan, micro_batch=True),
     ]  # fmt: skip
 
 
@@ -321,9 +345,8 @@ def describe_training_cost(choice: Choice, tokens) -> str:
 
 def main():
     planned = plan("llama-70b", "64xH100", batch=512)
-    print(" | ".join(HEADS))
-    for choice in planned.best(8):
-        print(" | ".join(row_of(choice)))
+    for row in (HEADS, *map(row_of, planned.best(8))):
+        print(" | ".join(row))
     print(describe_training_cost(planned.best(1)[0], 15e12))
     for reason, count in planned.count_rejections().most_common():
         print(f"{count:,} plans: {reason}")

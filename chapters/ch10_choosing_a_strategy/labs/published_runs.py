@@ -218,7 +218,9 @@ def memory_gaps(engine: Engine, runs: Runs):
     """Return the gaps of bytes. Of a run whose bytes are unknown, it counts whether it fitted."""
     predicted = np.log(predict_memory(runs, engine))
     room = np.log(FULL_AT * runs.job.gpu.memory)
-    wrongly = np.where(runs.is_oom, np.minimum(predicted - room, 0), np.maximum(predicted - room, 0))
+    wrongly = np.where(
+        runs.is_oom, np.minimum(predicted - room, 0), np.maximum(predicted - room, 0)
+    )
     return np.where(np.isnan(runs.memory), wrongly, predicted - np.log(runs.memory))
 
 
