@@ -241,22 +241,28 @@ def rank_experts(job: Job, plan: Plan):
     return blocks * shape.experts * shape.expert_matrices / (plan.ep * plan.etp)
 
 
+def parameters_under(job: Job, plan: Plan, stage):
+    """Return the parameters whose gradients or states a rank keeps, if ZeRO shards from `stage` on.
+
+    Ordinary weights and experts have different numbers of copies. With replicas, shards of each
+    replica are a whole.
+    """
+    parts = [(rank_parameters(job, plan), job.copies(plan)),
+             (rank_experts(job, plan), job.expert_copies(plan))]  # fmt: skip
+    shards = (np.maximum(copies / plan.replicas, 1) for _, copies in parts)
+    return sum(n / np.where(plan.zero >= stage, k, 1) for (n, _), k in zip(parts, shards))
+
+
 def states(job: Job, plan: Plan) -> dict:
     """Return the bytes of parameters, gradients and optimizer states on the fullest rank."""
-    both = [(rank_parameters(job, plan), job.copies(plan)),
-            (rank_experts(job, plan), job.expert_copies(plan))]  # fmt: skip
     each = {
         "parameters": (job.engine.parameter_bytes, 3),
         "gradients": (job.engine.gradient_bytes, 2),
         "optimizer_state": (job.engine.optimizer_bytes, 1),
     }
     return {
-        kind: nbytes * sum(
-            n / np.where(plan.zero >= stage, np.maximum(copies / plan.replicas, 1), 1)
-            for n, copies in both
-        )
-        for kind, (nbytes, stage) in each.items()
-    }  # fmt: skip
+        kind: nbytes * parameters_under(job, plan, stage) for kind, (nbytes, stage) in each.items()
+    }
 
 
 def layer_activation_bytes(job: Job, plan: Plan):

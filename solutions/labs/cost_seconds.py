@@ -14,9 +14,9 @@ from cost_model import (
     SELECTIVE,
     Job,
     Plan,
+    parameters_under,
     rank_experts,
     rank_parameters,
-    states,
 )
 from model_shapes import gpu_named, model_named
 
@@ -61,15 +61,11 @@ def ranks_per_core(job: Job, plan: Plan):
 
 
 def product_flops(job: Job, plan: Plan):
-    """Return the FLOP/s that large products of a plan's precision reach."""
+    """Return the FLOP/s that large products of a plan's precision reach; 0 if the GPU has none."""
     gpu, engine = job.gpu, job.engine
-    in_8_bits, in_4_bits = (
-        gpu.flops_8bit * engine.products_8bit,
-        gpu.flops_4bit * engine.products_4bit,
-    )
-    is_8bit = np.isin(plan.precision, [FP8, MXFP8])
-    peak = np.select([is_8bit, np.equal(plan.precision, NVFP4)], [in_8_bits, in_4_bits], gpu.flops)
-    return peak * gpu.reach * engine.products
+    is_8bit, is_4bit = np.isin(plan.precision, [FP8, MXFP8]), np.equal(plan.precision, NVFP4)
+    narrow = [gpu.flops_8bit * engine.products_8bit, gpu.flops_4bit * engine.products_4bit]
+    return np.select([is_8bit, is_4bit], narrow, gpu.flops) * gpu.reach * engine.products
 
 
 def layer_seconds(job: Job, plan: Plan):
@@ -106,19 +102,19 @@ def layer_seconds(job: Job, plan: Plan):
 def ep_seconds(job: Job, plan: Plan):
     """Return the seconds to bring a layer's tokens to their experts, or back: a mean over layers.
 
-    Each of the ranks along tp sends its part of the tokens, and each rank to all others at once.
+    Each of the ranks along tp sends its part of the tokens. On the way to the experts, numbers have
+    the precision of the products; on the way back, 16 bits.
     """
     shape, engine, gpu = job.shape, job.engine, job.gpu
-    nbytes = np.where(np.equal(plan.precision, BF16), engine.number_bytes, 1 + engine.number_bytes)
-    nbytes = np.where(
-        np.equal(plan.precision, BF16), nbytes, nbytes / 2
-    )  # out in 8 bits, back in 16
-    sent = nbytes * job.tokens(plan) / plan.tp * shape.chosen * shape.width * engine.imbalance
+    whole = engine.number_bytes
+    nbytes = np.where(np.equal(plan.precision, BF16), whole, (1 + whole) / 2)
+    rows = job.tokens(plan) / plan.tp * shape.chosen * engine.imbalance
+    sent = nbytes * rows * shape.width
     near = np.clip(gpu.machine // plan.etp, 1, plan.ep)  # ranks of a group in a machine
-    far = (plan.ep - near) / plan.ep * sent / (card_speed(gpu, plan.ep * plan.etp) * engine.across)
+    card = card_speed(gpu, plan.ep * plan.etp) * engine.across
+    far = (plan.ep - near) / plan.ep * sent / card
     inside = (near - 1) / plan.ep * sent / (gpu.inside * engine.inside)
-    share = shape.expert_layers / shape.layers * engine.exposed_ep
-    return np.where(plan.ep > 1, share * (far + inside), 0)
+    return engine.exposed_ep * shape.expert_layers / shape.layers * (far + inside)
 
 
 def sum_along_tp(job: Job, plan: Plan):
@@ -144,30 +140,27 @@ def cp_seconds(job: Job, plan: Plan):
 def dp_seconds(job: Job, plan: Plan):
     """Return a step's seconds along dp, to reduce gradients and gather parameters.
 
-    Both happen once, or for each micro-batch, depending on the stage of ZeRO. With replicas, the
-    shards of each are reduced on the way to the others.
+    Both happen once, or for each micro-batch, depending on the stage of ZeRO. Ordinary weights and
+    experts have different numbers of copies; with replicas, each shard is summed over these, too.
     """
     engine, m = job.engine, job.microbatches(plan)
     reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
-    is_bf16 = np.equal(plan.precision, BF16)
-    gathered = np.where((plan.zero >= 3) & ~is_bf16, 1, engine.number_bytes)
-    sent = np.where(plan.zero >= 1, gathered, engine.reduced_bytes)
-    parts = [(rank_parameters(job, plan), plan.tp, job.copies(plan)),
-             (rank_experts(job, plan), plan.ep * plan.etp, job.expert_copies(plan))]  # fmt: skip
+    is_narrow = (plan.zero >= 3) & np.not_equal(plan.precision, BF16)
+    gathered = np.where(is_narrow, 1, engine.number_bytes)
+    gathered = np.where(plan.zero >= 1, gathered, engine.reduced_bytes)
     total = 0
-    for parameters, apart, copies in parts:
+    for parameters, apart, copies in (
+        (rank_parameters(job, plan), plan.tp, job.copies(plan)),
+        (rank_experts(job, plan), plan.ep * plan.etp, job.expert_copies(plan)),
+    ):
         n = np.maximum(copies / plan.replicas, 1)
-        half = (n - 1) / n * parameters / link(job, plan.ranks, apart, n)
-        calls = (job.layers(plan) + 1) * (n - 1) * engine.unit * ranks_per_core(job, plan)
-        calls = np.where(parameters > 0, calls, 0)
-        total = (
-            total
-            + reduces * (engine.reduced_bytes * half + calls)
-            + gathers * (sent * half + calls)
-        )
-        others = copies / n
-        speed = link(job, plan.ranks, apart * n, others)
-        total = total + ring_all_reduce(engine.reduced_bytes * parameters / n, others, speed)
+        half = (n - 1) / n * parameters / link(job, plan.ranks, apart, n)  # seconds per byte of one
+        messages = np.where(parameters > 0, (job.layers(plan) + 1) * (n - 1), 0)
+        calls = messages * engine.unit * ranks_per_core(job, plan)
+        total = total + reduces * (engine.reduced_bytes * half + calls)
+        total = total + gathers * (gathered * half + calls)
+        others, shard = copies / n, engine.reduced_bytes * parameters / n
+        total = total + ring_all_reduce(shard, others, link(job, plan.ranks, apart * n, others))
     is_late = (plan.pp > 1) | np.equal(plan.zero, 1)
     return np.where(is_late, engine.exposed_late, engine.exposed) * total
 
@@ -202,8 +195,7 @@ def seconds(job: Job, plan: Plan) -> dict:
     follow = np.where(plan.pp > 2, 4, 2) * m + 2 * (plan.pp - 1)  # messages, one after another
     stalled = np.where((plan.pp > 1) & (plan.ranks >= engine.crowd), follow * engine.stall, 0)
     stage = layers * (busy + waiting) + end + of_ends + between
-    updated = engine.updating / engine.optimizer_bytes * states(job, plan)["optimizer_state"]
-    updated = updated / gpu.bandwidth
+    updated = engine.updating * parameters_under(job, plan, stage=1) / gpu.bandwidth
     causes = {
         "compute": m * (layers * of_layer["compute"] + end),
         "recompute": m * layers * of_layer["recompute"],
