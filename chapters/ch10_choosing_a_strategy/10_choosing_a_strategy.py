@@ -20,7 +20,6 @@
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
 from math import comb
-from textwrap import fill
 
 import numpy as np
 import torch
