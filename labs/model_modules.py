@@ -88,7 +88,7 @@ def find_attention(block) -> tuple[str, ...]:
     )  # fmt: skip
     if not found:
         raise ValueError(
-            f"{type(block).__name__} has no attention that can be found: give it such a name, as in "
+            f"{type(block).__name__} has no attention that can be found: name it, as in "
             "self.attention"
         )
     return found

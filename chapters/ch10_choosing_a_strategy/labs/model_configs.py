@@ -167,11 +167,11 @@ def family_of(c: Entries) -> tuple[Family, Entries]:
         return FAMILIES[kind], Entries(FAMILIES[kind].defaults | given, c.place)
     if c.is_set("is_encoder_decoder") or any(word in str(kind) for word in NO_DECODERS):
         raise ValueError(
-            f"{c.place} is for {kind}, which is not a decoder alone: the cost model knows only those"
+            f"{c.place} is for {kind}, which is not a decoder alone, as the cost model needs"
         )
     raise ValueError(
-        f"{c.place} has the model_type {kind!r}, and known are {', '.join(FAMILIES)}: for any other "
-        'model, give a function that makes it, as in "model.py:make_model"'
+        f"{c.place} has the model_type {kind!r}, and known are {', '.join(FAMILIES)}: for others, "
+        'give a function that makes the model, as in "model.py:make_model"'
     )
 
 
