@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import needs
+import numpy as np
 import pytest
 import torch
 from helpers import load_solved_lab
@@ -44,6 +45,36 @@ def test_configurations_have_as_many_parameters_as_published(name):
 def test_a_named_model_is_that_of_its_configuration(name):
     named = SHAPES.model_named(PUBLISHED[name]["named"], context=1)
     assert fields_of(CONFIGS.shape_of_config(PUBLISHED[name]["config"], 1)) == fields_of(named)
+
+
+COUNTED = (
+    "query_width", "kv_width", "active_mlp", "attention_matrices", "mlp_matrices",
+    "expert_matrices", "shared_matrices", "router_matrices", "expert_layers", "layer_parameters",
+    "active_layer_parameters", "embedding_parameters", "parameters", "active_parameters",
+)  # fmt: skip
+
+
+def test_a_shape_of_arrays_counts_as_its_shapes_do():
+    shapes = list(SHAPES.MODELS.values())
+    columns = zip(*(asdict(shape).values() for shape in shapes))
+    together = SHAPES.Shape(*map(np.array, columns))
+    for name in COUNTED:
+        found = getattr(together, name)
+        assert found.tolist() == [float(getattr(shape, name)) for shape in shapes], name
+
+
+def test_parts_of_a_model_add_up():
+    shape = SHAPES.model_named("deepseek-v3")
+    dense, sparse = 3, 58
+    experts = 256 * shape.expert_matrices + shape.shared_matrices + shape.router_matrices
+    blocks = 61 * shape.attention_matrices + dense * shape.mlp_matrices + sparse * experts
+    assert shape.expert_matrices == 3 * 7168 * 2048
+    assert shape.layer_parameters * 61 == pytest.approx(float(blocks), rel=1e-12)
+    assert shape.parameters == blocks + 61 * (2 * 7168 + 1536 + 512) + 7168 + 2 * 129280 * 7168
+    unused = sparse * (256 - 8) * shape.expert_matrices
+    assert shape.parameters - shape.active_parameters == unused
+    assert shape.query_width == 128 * (192 + 128) // 2
+    assert float(shape.active_mlp) == pytest.approx((dense * 18432 + sparse * 9 * 2048) / 61)
 
 
 BILLIONS = {  # of parameters, and of those that a token uses, as their makers say
@@ -316,6 +347,9 @@ UNCLEAR = {
     "how many tokens a sample has is unknown": lambda: with_part(places=None),
     "blocks differ in attention": lambda: Plain(PlainBlock(16), with_wider_heads()),
     "blocks share weights": shared_blocks,
+    "which form no MLP of a model that is as wide as its embedding, 12": lambda: with_part(
+        tokens=nn.Embedding(40, 12)
+    ),
 }
 
 
