@@ -123,8 +123,8 @@ def width_inside(shapes, width) -> int:
 
 def count_block(block, width) -> Counts:
     """Count the numbers in one block."""
-    of_attention = find_attention(block)
-    where, experts = find_experts(block, of_attention)
+    attention_names = find_attention(block)
+    where, experts = find_experts(block, attention_names)
     attention = vectors = dense = expert = expert_vectors = 0
     shapes, expert_shapes = [], []
     for name, p in block.named_parameters():
@@ -139,7 +139,7 @@ def count_block(block, width) -> Counts:
                 expert_vectors += size
         elif p.dim() < 2:
             vectors += size
-        elif name.startswith(of_attention):
+        elif name.startswith(attention_names):
             attention += size
         else:
             dense += size
