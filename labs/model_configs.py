@@ -168,11 +168,11 @@ def family_of(c: Entries) -> tuple[Family, Entries]:
         return FAMILIES[kind], Entries(FAMILIES[kind].defaults | given, c.place)
     if c.is_set("is_encoder_decoder") or any(word in str(kind) for word in NO_DECODERS):
         raise ValueError(
-            f"{c.place} is for {kind}, which is not a decoder alone: the cost model knows only those"
+            f"{c.place} is for {kind}, which is not a decoder alone, as the cost model needs"
         )
     raise ValueError(
-        f"{c.place} has the model_type {kind!r}, and known are {', '.join(FAMILIES)}: for any other "
-        'model, give a function that makes it, as in "model.py:make_model"'
+        f"{c.place} has the model_type {kind!r}, and known are {', '.join(FAMILIES)}: for others, "
+        'give a function that makes the model, as in "model.py:make_model"'
     )
 
 
@@ -195,22 +195,22 @@ def usual_attention(c: Entries, family: Family) -> tuple[dict, int]:
         vectors += ("out" in family.biased) * width
     named = isinstance(family.qk_norm, str)
     vectors += 2 * size * (c.is_set(family.qk_norm) if named else family.qk_norm)
-    of_heads = 0 if size * heads == width else size
-    return {"kv_heads": 0 if kv_heads == heads else kv_heads, "head_width": of_heads}, vectors
+    kv_heads, size = 0 if kv_heads == heads else kv_heads, 0 if size * heads == width else size
+    return {"kv_heads": kv_heads, "head_width": size}, vectors
 
 
 def latent_attention(c: Entries) -> tuple[dict, int]:
-    """Return the same of multi-head latent attention, which small vectors go through."""
+    """Return the same of multi-head latent attention."""
     heads, width = c["num_attention_heads"], c["hidden_size"]
-    rotated, plain, of_values = c["qk_rope_head_dim"], c["qk_nope_head_dim"], c["v_head_dim"]
-    of_queries, of_keys = c.number("q_lora_rank"), c["kv_lora_rank"]
-    queries = heads * (plain + rotated)
-    matrices = (width + queries) * of_queries if of_queries else width * queries
-    matrices += width * (of_keys + rotated) + of_keys * heads * (plain + of_values)
-    matrices += heads * of_values * width
-    biases = c.is_set("attention_bias") * (of_queries + of_keys + rotated + width)
-    fields = {"attention_parameters": matrices, "head_width": (plain + rotated + of_values) / 2}
-    return fields, of_queries + of_keys + biases
+    rotary, plain, value = c["qk_rope_head_dim"], c["qk_nope_head_dim"], c["v_head_dim"]
+    query_rank, key_rank = c.number("q_lora_rank"), c["kv_lora_rank"]
+    queries = heads * (plain + rotary)
+    matrices = (width + queries) * query_rank if query_rank else width * queries
+    matrices += width * (key_rank + rotary) + key_rank * heads * (plain + value)
+    matrices += heads * value * width
+    biases = c.is_set("attention_bias") * (query_rank + key_rank + rotary + width)
+    fields = {"attention_parameters": matrices, "head_width": (plain + rotary + value) / 2}
+    return fields, query_rank + key_rank + biases
 
 
 def mlps(c: Entries, family: Family) -> tuple[dict, int]:

@@ -574,7 +574,7 @@ put_to_the_test(f"""
 # ([arXiv](https://arxiv.org/abs/2205.05198)) for activations. Chowdhery et al. 2022, *PaLM*
 # ([arXiv](https://arxiv.org/abs/2204.02311)) for MFU. Pope et al. 2022
 # ([arXiv](https://arxiv.org/abs/2211.05102)) for inference. Shapes and GPUs with their sources:
-# [labs/model_shapes.py](../labs/model_shapes.py).
+# [labs/model_shapes.py](../labs/model_shapes.py) and [labs/gpus.py](../labs/gpus.py).
 
 # %% [markdown]
 # ## What you have learnt

@@ -88,7 +88,7 @@ def find_attention(block) -> tuple[str, ...]:
     )  # fmt: skip
     if not found:
         raise ValueError(
-            f"{type(block).__name__} has no attention that can be found: give it such a name, as in "
+            f"{type(block).__name__} has no attention that can be found: name it, as in "
             "self.attention"
         )
     return found
@@ -97,17 +97,18 @@ def find_attention(block) -> tuple[str, ...]:
 def find_experts(block, attention) -> tuple[str, int]:
     """Return what the names of experts' parameters begin with, and their number: ("", 0) if none.
 
-    They are modules in a list, or the first dimension of parameters with three.
+    They are modules in a list, or the first dimension of parameters with three: whatever are most.
     """
+    found = [("", 0)]
     for name, row in rows_of_equals(block):
         one, *others = members(row)
         matrices = sum(p.dim() > 1 for p in one.parameters())  # one: a row of linear layers
         if others and matrices > 1 and not f"{name}.".startswith(attention):
-            return f"{name}.", 1 + len(others)
+            found.append((f"{name}.", 1 + len(others)))
     for name, p in block.named_parameters():
         if p.dim() == 3 and len(p) > 1 and not name.startswith(attention):
-            return name.rpartition(".")[0] + ".", len(p)
-    return "", 0
+            found.append((f"{name.rpartition('.')[0]}.", len(p)))
+    return max(found, key=lambda one: one[1])
 
 
 def width_inside(shapes, width) -> int:
@@ -122,8 +123,8 @@ def width_inside(shapes, width) -> int:
 
 def count_block(block, width) -> Counts:
     """Count the numbers in one block."""
-    of_attention = find_attention(block)
-    where, experts = find_experts(block, of_attention)
+    attention_names = find_attention(block)
+    where, experts = find_experts(block, attention_names)
     attention = vectors = dense = expert = expert_vectors = 0
     shapes, expert_shapes = [], []
     for name, p in block.named_parameters():
@@ -138,7 +139,7 @@ def count_block(block, width) -> Counts:
                 expert_vectors += size
         elif p.dim() < 2:
             vectors += size
-        elif name.startswith(of_attention):
+        elif name.startswith(attention_names):
             attention += size
         else:
             dense += size
@@ -184,11 +185,14 @@ def find_heads(places, width, attention) -> dict:
             f"the number of heads is unknown: give the attention an attribute {HEADS[0]}"
         )
     size = size or width // heads
-    kv_heads = find_number(KV_HEADS, places) or (attention // (2 * width) - heads * size) // size
-    kv_heads = int(kv_heads) if 0 < kv_heads < heads and heads % kv_heads == 0 else 0
-    found = {"kv_heads": kv_heads, "head_width": 0 if size * heads == width else size}
-    usual = 2 * width * size * (heads + (kv_heads or heads))
-    return {"heads": heads, "attention_parameters": attention * (attention != usual), **found}
+    said, counted = find_number(KV_HEADS, places) or heads, attention / (2 * width * size) - heads
+    is_usual = counted in range(1, heads + 1) and heads % counted == 0 and not values
+    kv_heads = int(counted) if is_usual else said
+    return {
+        "heads": heads, "kv_heads": 0 if kv_heads == heads else kv_heads,
+        "head_width": 0 if size * heads == width else size,
+        "attention_parameters": 0 if is_usual else attention,
+    }  # fmt: skip
 
 
 def fields_of_mlps(counts, width, places) -> tuple[dict, int]:
@@ -203,6 +207,11 @@ def fields_of_mlps(counts, width, places) -> tuple[dict, int]:
         raise ValueError(f"an expert has {sparse.expert:,} numbers, which are not 2 or 3 matrices")
     matrices = 3 if each >= 3 else 2
     fields, rest = {"is_gated": matrices == 3}, set()
+    if dense and dense.dense and not 0 < matrices * width * dense.inside <= dense.dense:
+        raise ValueError(
+            f"a block has {dense.dense:,} numbers in matrices next to attention, which form no MLP "
+            f"of a model that is as wide as its embedding, {width}"
+        )
     if dense:
         fields["mlp"] = dense.inside
         rest.add(dense.dense - matrices * width * dense.inside)

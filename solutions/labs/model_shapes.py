@@ -19,8 +19,8 @@ class Shape:
     layers      transformer blocks
     width       of the hidden states
     heads       of queries; kv_heads: of keys and values, if fewer, so that heads share them
-    mlp         width inside the MLP of a block without experts; is_gated: three matrices (SwiGLU)
-                instead of two, in every MLP
+    mlp         width inside the MLP of a block without experts, if there are such blocks;
+                is_gated: three matrices (SwiGLU) instead of two, in every MLP and expert
     vocabulary  rows of the embedding; is_tied: the output uses the embedding's matrix
     context     tokens in a training sample
     positions   rows of a table of positions; 0 for rotary angles or ALiBi
@@ -130,7 +130,7 @@ class Shape:
     def embedding_parameters(self):
         return self.vocabulary * self.width
 
-    def count(self, experts):
+    def count_parameters(self, experts):
         """Return the parameters of the whole model, of each router's so many experts."""
         ends = self.embedding_parameters * (2 - self.is_tied) + self.positions * self.width
         vectors = self.layers * self.vectors + self.expert_layers * experts * self.expert_vectors
@@ -139,12 +139,12 @@ class Shape:
     @property
     def parameters(self):
         """The number of parameters in the whole model."""
-        return self.count(self.experts)
+        return self.count_parameters(self.experts)
 
     @property
     def active_parameters(self):
         """The number of parameters that one token uses, of which experts are a part."""
-        return self.count(self.chosen)
+        return self.count_parameters(self.chosen)
 
 
 # ---- Well-known models ----------------------------------------------------------------------
@@ -153,7 +153,7 @@ class Shape:
 def llama(layers, width, heads, mlp, vocabulary, context, kv_heads=0, biases=0, **more) -> Shape:
     """Return a model like Llama: gated MLPs, RMSNorm, rotary angles.
 
-    biases  numbers per block in biases and in norms of heads, which Llama has not
+    biases  numbers per block in biases and other norms, which Llama does not have
     """
     vectors = {"vectors": 2 * width + biases, "end_vectors": width}
     return Shape(
@@ -170,19 +170,20 @@ def gpt(layers, width, heads, vocabulary, context, **more) -> Shape:
     return Shape(layers, width, heads, 4 * width, vocabulary, context, is_tied=True, **rest)
 
 
-def latent_attention(width, heads, of_queries, of_keys=512, rotated=64, head=128) -> dict:
-    """Return the fields of multi-head latent attention, with keys and values from one small vector.
+def latent_attention(width, heads, query_rank, key_rank=512, rotary=64, size=128) -> dict:
+    """Return the fields of multi-head latent attention, as DeepSeek-V3 has it.
 
-    of_queries  width of the vector that queries come from; of_keys: of that of keys and values
-    rotated     numbers of a query and of a key with rotary angles, in addition to `head`
+    query_rank  width of the vector that queries are computed from; key_rank: the one of keys and
+                values
+    rotary      numbers of a query and of a key that get rotary angles, in addition to `size`
     Source      arXiv 2405.04434, section 2.1
     """
-    down = width * (of_queries + of_keys + rotated)
-    up = of_queries * heads * (head + rotated) + of_keys * heads * 2 * head
+    down = width * (query_rank + key_rank + rotary)
+    up = query_rank * heads * (size + rotary) + key_rank * heads * 2 * size
     return {
-        "attention_parameters": down + up + heads * head * width,
-        "head_width": (head + rotated + head) // 2,
-        "vectors": 2 * width + of_queries + of_keys,
+        "attention_parameters": down + up + heads * size * width,
+        "head_width": (size + rotary + size) // 2,
+        "vectors": 2 * width + query_rank + key_rank,
     }
 
 

@@ -73,9 +73,7 @@ SAID = {
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
-    "gpus": [
-        "GB300        2500   5000  15000 TFLOP/s in 16, 8 and 4 bits, 279 GB, 72 in a machine"
-    ],
+    "gpus": ["GB300        2500   5000  15000 TFLOP/s", "279 GB, 72 in a machine"],
     "model_configs": ["46,702,792,704 parameters, of which a token uses 12,879,925,248"],
     "model_modules": ["32 blocks of 201,326,592 numbers in matrices and 53,248 others"],
     "own_models": ["llama-3-70b: 70,553,706,496 parameters"],

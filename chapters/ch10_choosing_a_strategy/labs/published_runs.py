@@ -82,7 +82,9 @@ def is_usable(row) -> bool:
     if row["src"] not in SOURCES or not all(row[c] for c in ("layers", "hidden", "gbs")):
         return False
     stated = re.search(r"grad_acc=(\d+)", row["note"])
-    return not stated or int(stated[1]) == number(row, "gbs") / (number(row, "dp") * number(row, "mbs"))
+    return not stated or int(stated[1]) == number(row, "gbs") / (
+        number(row, "dp") * number(row, "mbs")
+    )
 
 
 def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:

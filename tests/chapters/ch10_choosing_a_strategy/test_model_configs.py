@@ -6,10 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import needs
+import numpy as np
 import pytest
 import torch
 from helpers import load_solved_lab
 from torch import nn
+
+from pedagogy_lib import launch
 
 CONFIGS, MODULES, OWN, SHAPES = map(
     load_solved_lab, ("model_configs", "model_modules", "own_models", "model_shapes")
@@ -42,6 +45,36 @@ def test_configurations_have_as_many_parameters_as_published(name):
 def test_a_named_model_is_that_of_its_configuration(name):
     named = SHAPES.model_named(PUBLISHED[name]["named"], context=1)
     assert fields_of(CONFIGS.shape_of_config(PUBLISHED[name]["config"], 1)) == fields_of(named)
+
+
+COUNTED = (
+    "query_width", "kv_width", "active_mlp", "attention_matrices", "mlp_matrices",
+    "expert_matrices", "shared_matrices", "router_matrices", "expert_layers", "layer_parameters",
+    "active_layer_parameters", "embedding_parameters", "parameters", "active_parameters",
+)  # fmt: skip
+
+
+def test_a_shape_of_arrays_counts_as_its_shapes_do():
+    shapes = list(SHAPES.MODELS.values())
+    columns = zip(*(asdict(shape).values() for shape in shapes))
+    together = SHAPES.Shape(*map(np.array, columns))
+    for name in COUNTED:
+        found = getattr(together, name)
+        assert found.tolist() == [float(getattr(shape, name)) for shape in shapes], name
+
+
+def test_parts_of_a_model_add_up():
+    shape = SHAPES.model_named("deepseek-v3")
+    dense, sparse = 3, 58
+    experts = 256 * shape.expert_matrices + shape.shared_matrices + shape.router_matrices
+    blocks = 61 * shape.attention_matrices + dense * shape.mlp_matrices + sparse * experts
+    assert shape.expert_matrices == 3 * 7168 * 2048
+    assert shape.layer_parameters * 61 == pytest.approx(float(blocks), rel=1e-12)
+    assert shape.parameters == blocks + 61 * (2 * 7168 + 1536 + 512) + 7168 + 2 * 129280 * 7168
+    unused = sparse * (256 - 8) * shape.expert_matrices
+    assert shape.parameters - shape.active_parameters == unused
+    assert shape.query_width == 128 * (192 + 128) // 2
+    assert float(shape.active_mlp) == pytest.approx((dense * 18432 + sparse * 9 * 2048) / 61)
 
 
 BILLIONS = {  # of parameters, and of those that a token uses, as their makers say
@@ -314,6 +347,9 @@ UNCLEAR = {
     "how many tokens a sample has is unknown": lambda: with_part(places=None),
     "blocks differ in attention": lambda: Plain(PlainBlock(16), with_wider_heads()),
     "blocks share weights": shared_blocks,
+    "which form no MLP of a model that is as wide as its embedding, 12": lambda: with_part(
+        tokens=nn.Embedding(40, 12)
+    ),
 }
 
 
@@ -436,3 +472,70 @@ def test_a_wrong_configuration_is_refused_in_one_sentence(said):
     with pytest.raises(ValueError, match=said) as error:
         CONFIGS.shape_of_config(SMALL | {"model_type": "llama"} | WRONG[said])
     assert "\n" not in str(error.value)
+
+
+# ---- The memory of live runs ----------------------------------------------------------------
+
+FITS, COST = map(load_solved_lab, ("what_fits", "cost_model"))
+NO_GPU = SHAPES.Gpu(1e9, 1e9, 1e9, 1e9, 1e9)
+SMALL_LLAMA = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 170, "num_hidden_layers": 4,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": MODELS.CHARACTERS,
+    "max_position_embeddings": 64, "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+LIVE = {
+    "as it is": {},
+    "more heads": {"hidden_size": 96, "num_attention_heads": 6, "num_key_value_heads": 6},
+    "tied": {"hidden_size": 128, "intermediate_size": 352, "num_hidden_layers": 5,
+             "tie_word_embeddings": True},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_a_llama_takes_the_memory_that_its_configuration_predicts(name):
+    """At the peak, which is before most gradients exist: parameters, optimizer states, and all."""
+    config = SMALL_LLAMA | LIVE[name]
+    shape = CONFIGS.shape_of_config(config)
+    make = partial(LLAMA.Llama, shape.width, shape.layers, shape.heads, shape.context,
+                   shape.is_tied, config["num_key_value_heads"], shape.mlp)  # fmt: skip
+    plan = FITS.plan(micro_batch=8)
+    measured = FITS.measure_model(plan, make, MODELS.standard_library(20_000))
+    engine = FITS.keep_as_llama(FITS.COUNTED, shape, norm=2)
+    told = FITS.merge_activations(COST.memory(COST.Job(shape, NO_GPU, 8, engine), plan))
+    for kind in ("parameters", "optimizer_state"):
+        assert told[kind] == pytest.approx(measured[kind], rel=0.001), kind
+    assert FITS.total_of(told) == pytest.approx(FITS.total_of(measured), rel=0.03)
+
+
+def train_by_transformers(config):
+    """Train a model of `transformers` for two steps; the second one is measured, as "step"."""
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    from pedagogy_lib import measure
+
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    optimizer = torch.optim.Adam(model.parameters())
+    letters = torch.arange(2 * 8).view(2, 8)
+    for number in range(2):
+        model(input_ids=letters, labels=letters, use_cache=False).loss.backward()
+        if number:
+            with measure("step"):
+                optimizer.step()
+        optimizer.step()
+    return count(model)
+
+
+@needs.mark("transformers")
+@pytest.mark.parametrize("name", ["llama", "gemma2", "qwen3_moe", "mixtral", "deepseek_v3"])
+def test_states_of_a_live_model_are_those_that_its_configuration_predicts(name):
+    """Parameters, gradients and Adam's states, in float32, next to an update."""
+    shape = CONFIGS.shape_of_config(ALL[name])
+    run = launch(train_by_transformers, ALL[name], world_size=1, device="cpu", timeout=120)
+    (measured,) = run["step"].at_peak
+    engine = COST.Engine(parameter_bytes=4, gradient_bytes=4, optimizer_bytes=8)
+    told = COST.states(COST.Job(shape, NO_GPU, 2, engine), COST.Plan())
+    assert run.values == [shape.parameters]
+    for kind in FITS.STATES:
+        assert float(told[kind]) == pytest.approx(measured[kind], rel=0.001), kind
