@@ -103,7 +103,8 @@ def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server
 
     Raises  ValueError, in one sentence, for unknown names, and for what does not fit
     """
-    shape, kind = model_named(model) if isinstance(model, str) else model, gpu_named(gpu)
+    shape = model_named(model) if isinstance(model, str) else model
+    kind = gpu_named(gpu) if isinstance(gpu, str) else gpu
     if tp < 1 or shape.heads % tp or tp > kind.machine:
         raise ValueError(
             f"{model} has {shape.heads} heads: tp divides them, and is at most {kind.machine}, "
