@@ -55,7 +55,7 @@ def show_plans(arguments) -> int:
     for reason, count in rejected.most_common():
         print(f"  {count:,}: {reason}")
     if arguments.answering:
-        print(plan_serving(shape, arguments))
+        print(plan_serving(planned))
     return write(planned, arguments.write) if arguments.write else 0
 
 
@@ -96,14 +96,14 @@ def describe_trust(planned, best, software) -> str:
     return fill(told, COLUMNS)
 
 
-def plan_serving(shape, arguments) -> Table | str:
+def plan_serving(planned) -> Table | str:
     """Return a table of servers with one user and with as many as fit, by tp; or why none fits."""
     serving = quietly("serving")
     rows = []
     for tp in (1, 2, 4, 8):
         try:
             for users in (1, None):
-                server = serving.make_server(shape, arguments.gpus.partition("x")[2], tp, users)
+                server = serving.make_server(planned.job.shape, planned.job.gpu, tp, users)
                 rows.append([tp, *serving.row_of(server)])
         except ValueError as error:
             why = str(error)
