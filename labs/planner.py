@@ -19,6 +19,7 @@ from own_models import shape_from
 FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
 TOKENS = 4e6  # per step, about
+LONGEST = 8192  # context that is planned for unless another one is asked for
 CHUNKS = 1, 2, 4, 5, 8, 10
 APART = "dp", "tp", "pp", "cp", "ep", "etp", "zero", "replicas"  # of which the best is shown
 
@@ -229,7 +230,8 @@ def plan(
     model      a name of labs/model_shapes.py, a file as labs/own_models.py takes it, or a Shape
     gpus       how many of which kind; with a cluster, how many
     batch      samples per step; by default about four million tokens, which the GPUs can share
-    context    tokens of a sample; a table of positions that is shorter grows with it
+    context    tokens of a sample; a table of positions that is shorter grows with it. By default
+               the model's, of which LONGEST at most: a config.json states what it can read
     software   whose calibrated engine predicts: a name of labs/calibrated_engines.py
     precision  of the matrix products: one of PRECISIONS
     cluster    a file as labs/own_clusters.py takes it
@@ -242,9 +244,9 @@ def plan(
     if precision not in PRECISIONS:
         raise ValueError(f"no precision is called {precision!r}: {', '.join(PRECISIONS)}")
     shape = model if isinstance(model, Shape) else shape_from(model)
-    if context:
-        positions = max(shape.positions, context) if shape.positions else 0
-        shape = replace(shape, context=context, positions=positions)
+    context = context or min(shape.context, LONGEST)
+    positions = max(shape.positions, context) if shape.positions else 0
+    shape = replace(shape, context=context, positions=positions)
     count, gpu = gpus_in(gpus, cluster)
     batch = batch or nearest_batch(TOKENS / shape.context, count)
     trust = None if engine else find_software(software)

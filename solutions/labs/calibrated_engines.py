@@ -37,22 +37,26 @@ FEW = 10  # runs of a kind; fewer say little about its quantiles
 class Calibrated:
     """An engine, and how published times compare with predictions that had not seen their group.
 
-    runs    that calibrated it
-    ratios  {kind of plan: two quantiles of published / predicted, and the number of runs}
-    first   how many of the fastest plans to try, to have the best one in 90 % of the jobs
-    apart   the ratio of two predictions from which on 90 % of the pairs are in the right order
+    runs     that calibrated it; largest: number of GPUs of one
+    ratios   {kind of plan: two quantiles of published / predicted, and the number of runs}
+    first    how many of the fastest plans to try, to have the best one in 90 % of the jobs
+    apart    the ratio of two predictions from which on 90 % of the pairs are in the right order
     """
 
     engine: Engine
     runs: int
+    largest: int
     ratios: dict
     first: int
     apart: float
 
-    def interval(self, plan: Plan, seconds) -> tuple[float, float]:
-        """Return between which seconds 80 % of unseen runs of this kind of plan took."""
+    def interval(self, plan: Plan, seconds) -> tuple[float, float] | None:
+        """Return between which seconds 80 % of unseen runs of this kind of plan took.
+
+        None if no run had half as many GPUs.
+        """
         low, high, _ = self.ratios.get(kind_of(plan), self.ratios["all"])
-        return seconds * low, seconds * high
+        return (seconds * low, seconds * high) if plan.ranks <= 2 * self.largest else None
 
 
 def kind_of(plan: Plan) -> str:
@@ -147,8 +151,9 @@ def judge(engine: Engine, guesses) -> Calibrated:
             aparts.append(ratio_told_apart(of.runs, of.predicted))
     ratios, kinds, weights = map(np.concatenate, (ratios, kinds, weights))
     first = int(np.quantile(places, 0.9, method="inverted_cdf")) if places else 0
-    return Calibrated(engine, len(ratios), quantiles_by_kind(ratios, kinds, weights), first,
-                      round(max(aparts), 3))  # fmt: skip
+    largest = max(int(of.runs.plan.ranks.max()) for of in guesses)
+    return Calibrated(engine, len(ratios), largest, quantiles_by_kind(ratios, kinds, weights),
+                      first, round(max(aparts), 3))  # fmt: skip
 
 
 # ---- Calibrated again -----------------------------------------------------------------------

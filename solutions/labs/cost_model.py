@@ -238,7 +238,8 @@ def rank_experts(job: Job, plan: Plan):
     """Return the parameters of the experts of a rank: ep shares them out, and etp cuts each."""
     shape = job.shape
     blocks = job.layers(plan) * shape.expert_layers / shape.layers
-    return blocks * shape.experts * shape.expert_matrices / (plan.ep * plan.etp)
+    one = shape.expert_matrices / plan.etp + shape.expert_vectors
+    return blocks * shape.experts * one / plan.ep
 
 
 def parameters_under(job: Job, plan: Plan, stage):

@@ -5,6 +5,7 @@ python labs/published_runs.py
 """
 
 import csv
+import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -78,7 +79,13 @@ def number(row, column, otherwise=np.nan) -> float:
 
 
 def is_usable(row) -> bool:
-    return row["src"] in SOURCES and all(row[c] for c in ("layers", "hidden", "gbs"))
+    """Return whether a row says enough to be predicted, and does not contradict itself."""
+    if row["src"] not in SOURCES or not all(row[c] for c in ("layers", "hidden", "gbs")):
+        return False
+    stated = re.search(r"grad_acc=(\d+)", row["note"])
+    return not stated or int(stated[1]) == number(row, "gbs") / (
+        number(row, "dp") * number(row, "mbs")
+    )
 
 
 def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
