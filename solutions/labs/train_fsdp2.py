@@ -267,7 +267,7 @@ def main(words=None):
     torch.set_default_device(device)  # batches are drawn there
     need_whole_parts(options)
     Training(text, options, device).run()
-    gc.collect()  # FSDP2's modules form cycles, whose groups may otherwise outlive the interpreter
+    gc.collect()  # FSDP2's modules refer to each other: free them before their groups end
     dist.destroy_process_group()
 
 

@@ -1,7 +1,8 @@
 """What `make test` leaves to the deep stages: it is marked as deep. The same tests every day.
 
 Of the answers to an exercise on ranks, those of trials.LIVE are tried, the first right one and the
-first wrong one; the others stand in tried.json. Formulas need no ranks: of them FORMULAS are tried.
+first wrong one; tried.json lists the others. Formulas need no ranks: FORMULAS right ones and as many
+wrong ones are tried.
 """
 
 from collections import Counter

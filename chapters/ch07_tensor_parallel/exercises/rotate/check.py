@@ -9,7 +9,18 @@ from pedagogy_lib.basics.closeness import close
 
 from .cases import DTYPES, draw_heads, find_gradient, is_new, places_of, rotate_half
 from .truth import MISTAKES, rotated, truth
-from .words import FAR, ROUND_TABLES, ROUNDED_ANGLES
+
+FAR = (
+    "far places are rotated by other angles. In float32, 100,000 times a speed is off by some "
+    "thousandths: compute the angles in float64, places and speeds, and round cosines and sines"
+)
+
+ROUND_TABLES = "cosines and sines are rounded to the dtype of x: .to(x.dtype)"
+
+ROUNDED_ANGLES = (
+    "the places or speeds are rounded to the dtype of x, and bfloat16 has no 999: compute angles "
+    "in float64, and round only their cosines and sines"
+)
 
 
 def differs(call, wanted, got) -> str:

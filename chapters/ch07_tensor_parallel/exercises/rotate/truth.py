@@ -22,7 +22,7 @@ def truth(x, places, base=10_000.0):
 
 
 def calls_of_check():
-    """Return the arguments of rotations that the check compares with by itself."""
+    """Return the arguments of each rotation that the check compares with beyond its cases."""
     far = [
         (draw_heads(22, 3, 2, 8).to(dtype).double(), places_of(2001, 99_999)) for dtype in DTYPES
     ]
@@ -32,7 +32,7 @@ def calls_of_check():
 
 @tabulate(calls_of_check)
 def rotated(x, places):
-    """Return what is right, for other arguments than those of the cases."""
+    """Return the right result of such a rotation; in a handout, a table has it."""
     return truth(x, places)
 
 
