@@ -1,8 +1,8 @@
 """What `make test` leaves to the deep stages: it is marked as deep. The same tests every day.
 
 Of the answers to an exercise on ranks, those of trials.LIVE are tried, the first right one and the
-first wrong one; tried.json lists the others. Formulas need no ranks: FORMULAS right ones and as many
-wrong ones are tried.
+first wrong one; tried.json lists the others. Formulas need no ranks, so more of their answers are
+tried: see FORMULAS.
 """
 
 from collections import Counter
