@@ -2,7 +2,9 @@
 
 import contextlib
 import io
+import json
 import sys
+from dataclasses import asdict
 from textwrap import fill
 
 from pedagogy_lib.basics.tables import Table
@@ -26,49 +28,82 @@ def show_plans(arguments) -> int:
         for name, number in {"--top": arguments.top, "--tokens": arguments.tokens}.items():
             if number is not None and number <= 0:
                 raise ValueError(f"{name} is a number above 0, not {number:g}")
-        planned = planner.plan(arguments.model, arguments.gpus, arguments.batch, arguments.context)
+        planned = planner.plan(
+            arguments.model, arguments.gpus, arguments.batch, arguments.context,
+            arguments.software, arguments.precision, arguments.cluster,
+        )  # fmt: skip
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    best, shape = planned.best(arguments.top), planned.job.shape
+    best = planned.best(max(arguments.top, planned.trust.first))
+    if arguments.format == "json":
+        print(json.dumps(describe_as_data(planned, best[: arguments.top]), indent=2))
+        return 0
+    shape, job = planned.job.shape, planned.job
     print(
         f"{arguments.model} with {float(shape.parameters) / 1e9:.1f} billion parameters, on "
-        f"{planned.gpus} GPUs; a step has {planned.job.batch} samples of {shape.context:,} tokens"
+        f"{planned.gpus} GPUs; a step has {job.batch} samples of {shape.context:,} tokens"
     )
-    print(Table(planner.HEADS, [planner.row_of(choice) for choice in best]))
-    print(describe_trust(planned, best[0].plan))
+    print(Table(planner.HEADS, [planner.row_of(choice) for choice in best[: arguments.top]]))
+    print(describe_trust(planned, best, arguments.software))
     if arguments.tokens:
         print(planner.describe_training_cost(best[0], arguments.tokens))
-    print(f"{int(planned.fits.sum()):,} of {len(planned.impossible):,} plans fit. The others:")
-    for reason, count in planned.count_rejections().most_common():
+    rejected = planned.count_rejections()
+    print(
+        f"{planned.fits.sum():,} of {planned.fits.sum() + rejected.total():,} plans fit. The others:"
+    )
+    for reason, count in rejected.most_common():
         print(f"  {count:,}: {reason}")
     if arguments.answering:
-        print(plan_serving(shape, arguments))
+        print(plan_serving(planned))
     return write(planned, arguments.write) if arguments.write else 0
 
 
-def describe_trust(planned, plan) -> str:
-    """Describe how far off such estimates are, and which plans they leave out."""
-    errors = quietly("published_runs").describe_errors(planned.job.engine)
-    untested = [f"{axis} {n}" for axis in ("cp", "chunks") if (n := getattr(plan, axis)) > 1]
+def describe_as_data(planned, best) -> dict:
+    """Return the fastest plans as what JSON can say; seconds and bytes by their causes."""
+    return {
+        "parameters": int(planned.job.shape.parameters),
+        "batch": planned.job.batch,
+        "context": planned.job.shape.context,
+        "plans": [
+            asdict(choice.plan)
+            | {"seconds": choice.seconds, "interval": choice.interval, "memory": choice.memory}
+            for choice in best
+        ],
+    }
+
+
+def describe_trust(planned, best, software) -> str:
+    """Describe how far off such predictions are, and how many of the plans to run."""
+    trust, fastest = planned.trust, best[0].seconds["total"]
+    near = sum(choice.seconds["total"] < trust.apart * fastest for choice in best)
     told = (
-        f"Estimates: nothing was run. By the same engine, {errors}. None of these runs has cp or "
-        "chunks. The planner knows equal stages alone, no experts, and 16 bits. Before you choose, "
-        "run the first three."
+        f"Nothing was run. {trust.runs:,} published runs calibrated the engine of {software} "
+        "software. Of runs whose model it had not seen, 80 % took between the seconds in the "
+        "second column."
     )
+    if near > 1:
+        told += (
+            f" The first {near} cannot be told apart: 90 % of the pairs are in the right order "
+            f"only from a ratio of {trust.apart:.2f} on."
+        )
+    if trust.first:
+        told += f" In 90 % of the published jobs, the best plan was among the first {trust.first}."
+    plan = best[0].plan
+    untested = [f"{axis} {n}" for axis in ("cp", "ep", "chunks") if (n := getattr(plan, axis)) > 1]
     if untested:
-        told += f" The first one has {' and '.join(untested)}, which no published run has tested."
+        told += f" None of them had anything like the first plan's {' and '.join(untested)}."
     return fill(told, COLUMNS)
 
 
-def plan_serving(shape, arguments) -> Table | str:
+def plan_serving(planned) -> Table | str:
     """Return a table of servers with one user and with as many as fit, by tp; or why none fits."""
     serving = quietly("serving")
     rows = []
     for tp in (1, 2, 4, 8):
         try:
             for users in (1, None):
-                server = serving.make_server(shape, arguments.gpus.partition("x")[2], tp, users)
+                server = serving.make_server(planned.job.shape, planned.job.gpu, tp, users)
                 rows.append([tp, *serving.row_of(server)])
         except ValueError as error:
             why = str(error)

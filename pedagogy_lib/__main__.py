@@ -33,8 +33,22 @@ def main(argv=None) -> int:
     machines.add_argument("--run", metavar="COMMAND", help="run this on each, instead of a shell")
     machines.add_argument("--on", type=int, help="a shell on this machine of another terminal's")
     plan = commands.add_parser("plan", help="which parallelism for which model on which GPUs")
-    plan.add_argument("--model", required=True, help="such as llama-70b")
+    plan.add_argument(
+        "--model",
+        required=True,
+        help="a name such as llama-70b, a config.json, or model.py:make_model",
+    )
     plan.add_argument("--gpus", required=True, metavar="64xH100", help="how many of which kind")
+    plan.add_argument("--cluster", metavar="FILE", help="a TOML file that describes yours")
+    plan.add_argument(
+        "--software",
+        default="any",
+        help="whose published runs calibrate the times: Megatron-DeepSpeed, nanotron, FSDP, or any",
+    )
+    plan.add_argument(
+        "--precision", default="bf16", help="of matrix products: bf16, fp8, mxfp8, nvfp4"
+    )
+    plan.add_argument("--format", choices=["table", "json"], default="table", help="of the plans")
     plan.add_argument("--batch", type=int, help="samples in a step")
     plan.add_argument("--context", type=int, help="tokens in a sample")
     plan.add_argument("--tokens", type=float, help="to train on, in all: what it costs is told")

@@ -20,7 +20,6 @@
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
 from math import comb
-from textwrap import fill
 
 import numpy as np
 import torch
@@ -315,11 +314,10 @@ check("{{step_seconds}}", step_seconds)
 
 # %% [markdown]
 # The whole model is in [labs/cost_seconds.py](../labs/cost_seconds.py). Its constants say how well
-# software uses the hardware. Here they are assumed: large products reach 60 % of an H100's peak,
-# messages half of a link's rate, and 30 % of dp's time is not hidden. Part
-# [10c](10c_published_runs.ipynb) tests the formulas, with calibrated constants, on published runs.
-# None of the runs that calibrate them has cp or chunks. So no published run tests the term of cp,
-# and chunks are tested only where their number is assumed (10c, section 6).
+# software uses the hardware: an **engine**. Three engines are calibrated, each on the published
+# runs of one software (part [10c](10c_published_runs.ipynb)), and a fourth, which the planner takes
+# unless you name your software, has the means of their numbers. None of these runs has cp, experts
+# or chunks, so no published run tests these terms here.
 
 # %%
 fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the cost model",
@@ -392,13 +390,14 @@ print(f"the fastest with this mesh takes {times_first(recipe):.3f} times as long
 print(f"sums along tp: {first.seconds['tp']:.1f} s in the first plan, {recipe.seconds['tp']:.1f} s "
       f"with this mesh")
 print(f"if half of these were hidden: {times_first(recipe, 0.5):.3f} times")
-published = lab("published_runs")
-print(fill(f"The same engine: {published.describe_errors(planned.job.engine)}", 88))
+low, high, count = planned.trust.ratios["all"]
+print(f"{count:,} published runs of software that the engine had not seen:\n"
+      f"80 % took {low:.2f} to {high:.2f} times as long as predicted")
 
 # %% [markdown]
-# The last lines judge the engine by all runs that [10c](10c_published_runs.ipynb) predicts. The
-# median error is far larger than the gap to the recipe's mesh, so the two are equal on paper. They
-# differ most in the sums along tp, of which this model hides nothing. The recipe hides some of
+# The last lines judge the engine by runs of software that it had not seen: each software was
+# predicted with the means of the other two. Next to such errors the gap to the recipe's mesh is
+# small, so the two are equal on paper. They differ most in the sums along tp, of which this model hides nothing. The recipe hides some of
 # them, because it sets `tp_comm_overlap_cfg`
 # ([source](https://github.com/NVIDIA-NeMo/Megatron-Bridge), `perf_recipes`). The last number tells
 # what hiding half of them in both plans would change. And no published run of this course has cp,
@@ -408,19 +407,19 @@ print(fill(f"The same engine: {published.describe_errors(planned.job.engine)}", 
 # %% [markdown]
 # ## 6 · The planner
 #
-# `plan(...)` computes all plans with equal stages, without experts, and in 16 bits. It keeps those
-# that fit, and sorts them. Llama 3 405B's own plan, for one, is not among them (10c, section 6). In
-# a terminal, the same is
-# `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`.
+# `plan(...)` computes all plans, keeps those that fit, and sorts them. In a terminal, the same is
+# `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`. There `--model` also
+# takes a `config.json` of Hugging Face or a Python file that makes your model, `--cluster` a file
+# that describes yours, `--software` the engine that predicts, and `--precision` products in 8 or 4
+# bits.
 #
-# Each plan that is left out has a reason. If it has several, the second table counts the first one.
+# The second column says how far to trust a row: 80 % of the published runs that were predicted like
+# it took between these seconds. Each plan that is left out has a reason. If it has several, the
+# second table counts the first one.
 
 # %% tags=["nbval-ignore-output"]
-shown = [0, 1, 2, 3, 4, 5, 7, 9, 10]
 asked = f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step"
-display(Table([planner.HEADS[k] for k in shown],
-              [[planner.row_of(choice)[k] for k in shown] for choice in planned.best(8)],
-              title=asked))
+display(Table(planner.HEADS, [planner.row_of(choice) for choice in planned.best(8)], title=asked))
 Table(["plans", "reason"],
       [[f"{count:,}", reason] for reason, count in planned.count_rejections().most_common()],
       title="What is impossible, left out, or too large")
@@ -575,7 +574,7 @@ put_to_the_test(f"""
 # ([arXiv](https://arxiv.org/abs/2205.05198)) for activations. Chowdhery et al. 2022, *PaLM*
 # ([arXiv](https://arxiv.org/abs/2204.02311)) for MFU. Pope et al. 2022
 # ([arXiv](https://arxiv.org/abs/2211.05102)) for inference. Shapes and GPUs with their sources:
-# [labs/model_shapes.py](../labs/model_shapes.py).
+# [labs/model_shapes.py](../labs/model_shapes.py) and [labs/gpus.py](../labs/gpus.py).
 
 # %% [markdown]
 # ## What you have learnt

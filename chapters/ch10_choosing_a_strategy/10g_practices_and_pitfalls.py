@@ -387,7 +387,7 @@ put_to_the_test(f"""
 - tp across machines makes layers 10 to 30 times slower | web page | depends | on the network: 10f,
   section 5; measured over slow links: 07g
 - Tensor parallelism when one layer is too large for a GPU | web page; book chapter | right, and
-  rare | computed: the largest layer of the shapes in labs/model_shapes.py, {name}'s, has
+  rare | computed: the largest layer of the dense shapes in labs/model_shapes.py, {name}'s, has
   {parameters / 1e9:.1f} billion parameters: {2 * parameters / 1e9:.0f} GB in bfloat16
 - At least 4 micro-batches for each stage | web page | depends | 08d; with seconds: 10f, section 3
 - tp on one fast server, pp on several or without fast links | CS 229S | depends | 10f, section 4:

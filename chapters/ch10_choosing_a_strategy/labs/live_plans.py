@@ -46,7 +46,8 @@ class Setting:
     @property
     def shape(self) -> Shape:
         return Shape(self.layers, self.width, self.heads, 4 * self.width, CHARACTERS, self.context,
-                     positions=self.context, vectors=13)  # fmt: skip
+                     positions=self.context, vectors=13 * self.width,
+                     end_vectors=2 * self.width)  # fmt: skip
 
     def job(self, engine) -> Job:
         """Make a job for the cost model; a "GPU" is a rank with its share of card and computer."""

@@ -284,8 +284,8 @@ def describe_seconds(seconds) -> str:
 
 
 def largest_layer() -> tuple[str, float]:
-    """Find the largest layer of all models in labs/model_shapes.py: (model, its parameters)."""
-    of = {name: float(shape.layer_parameters) for name, shape in MODELS.items()}
+    """Find the largest layer of the models without experts: (model, its parameters)."""
+    of = {name: float(x.layer_parameters) for name, x in MODELS.items() if not x.experts}
     name = max(of, key=of.get)
     return name, of[name]
 

@@ -28,12 +28,11 @@ def test_the_formula_has_every_byte_that_a_block_keeps(shape, dtype):
 
 
 def test_a_shape_has_a_llamas_parameters():
-    """A Shape leaves out the last norm."""
     fits = load_solved_lab("what_fits")
     shape = fits.LLAMA
     model = LLAMA.Llama(shape.width, shape.layers, shape.heads, shape.context, False,
                         shape.kv_heads, shape.mlp)  # fmt: skip
-    assert sum(p.numel() for p in model.parameters()) == shape.parameters + shape.width
+    assert sum(p.numel() for p in model.parameters()) == shape.parameters
 
 
 def test_the_calculator_needs_to_know_a_llamas_block():

@@ -86,7 +86,7 @@ def test_flops_of_a_step(cost, shapes):
 
 def test_arrays_of_plans_are_as_one_plan_after_the_other(planner, cost, shapes):
     job = cost.Job(shapes.model_named("llama-3-8b"), shapes.gpu_named("H100"), 128)
-    plans = planner.all_plans(job, 16)
+    plans, _ = planner.all_plans(job, 16)
     some = planner.select_plans(plans, np.random.default_rng(0).choice(len(plans.dp), 100))
     for compute in (find_lab("cost_seconds").seconds, cost.memory):
         together = compute(job, some)
@@ -111,6 +111,7 @@ def prediction_errors(runs_lab):
             abs(seconds / runs.seconds - 1)[~runs.is_oom],
             abs(nbytes / runs.memory - 1)[~runs.is_oom],
             fails == runs.is_oom,
+            runs.is_oom,
         )
     return found
 
@@ -124,8 +125,8 @@ def together(prediction_errors, number):
 def test_seconds_of_runs_that_calibrated_nothing(prediction_errors):
     errors = together(prediction_errors, 0)
     assert len(errors) > 1500
-    assert np.median(errors) < 0.12
-    assert np.percentile(errors, 85) < 0.35
+    assert np.median(errors) < 0.08
+    assert np.percentile(errors, 87) < 0.3  # a tenth is slow for reasons that no plan states
 
 
 @pytest.mark.deep
@@ -134,13 +135,27 @@ def test_bytes_of_runs_that_calibrated_nothing(prediction_errors):
 
 
 @pytest.mark.deep
-def test_out_of_memory_is_told(prediction_errors):
-    assert (
-        np.mean(
-            np.concatenate([prediction_errors[e][2] for e in ("nanotron", "Megatron-DeepSpeed")])
-        )
-        > 0.9
-    )
+def test_out_of_memory_is_told_and_both_kinds_of_mistakes_are_as_frequent(prediction_errors):
+    is_right, failed = (together(prediction_errors, number) for number in (2, 3))
+    assert np.mean(is_right) > 0.93
+    missed, alarms = np.sum(~is_right & failed), np.sum(~is_right & ~failed)
+    assert 0.5 < missed / alarms < 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("left_out", ["GPUs", "model"])
+def test_whole_sizes_and_models_are_predicted_without_them(left_out, runs_lab):
+    errors, large = [], []
+    for engine, start in runs_lab.STARTS.items():
+        runs = runs_lab.runs_with(engine)
+        names = np.array([group.split(", ")[1] for group in runs.group])
+        groups = runs.plan.ranks.astype(str) if left_out == "GPUs" else names
+        seconds, _ = runs_lab.cross_validated_predictions(replace(runs, group=groups), start)
+        of = abs(seconds / runs.seconds - 1)[~runs.is_oom]
+        errors.append(of)
+        large.append(of[runs.plan.ranks[~runs.is_oom] > 256])
+    assert np.nanmedian(np.concatenate(errors)) < 0.085
+    assert np.nanmedian(np.concatenate(large)) < 0.15
 
 
 def test_rows_that_contradict_themselves(runs_lab):
@@ -173,7 +188,9 @@ def test_a_software_whose_runs_all_fitted_is_counted_for_its_false_alarms(
     for other in set(runs_lab.STARTS) - {"FSDP"}:
         monkeypatch.delitem(runs_lab.STARTS, other)
     runs_lab.main()
-    assert capsys.readouterr().out.count("out of memory or not: right for 28.8%") == 2  # and of all
+    told = re.findall(r"out of memory or not: right for ([\d.]+)%", capsys.readouterr().out)
+    assert len(told) == 2  # and of all
+    assert 70 < float(told[0]) < 95  # with bytes that no run has stated
 
 
 def test_errors_of_an_engine_are_of_every_software(runs_lab, cost):
@@ -198,15 +215,14 @@ def test_the_best_plan_is_the_fastest_that_fits(planner):
         assert choice.memory["total"] <= planned.room
         assert choice.plan.ranks == 16
         assert 0.1 < choice.mfu < 0.7
-    left = sum(planned.count_rejections().values()) + int(planned.fits.sum())
-    assert left == len(planned.impossible)
+    assert planned.count_rejections().total() == planned.rejected.total() + (~planned.fits).sum()
 
 
 def test_no_plan_breaks_a_rule(planner):
     planned = planner.plan("llama-3-70b", "64xH100", batch=96)
     plan, shape = planned.possible, planned.job.shape
     assert (shape.heads % plan.tp == 0).all()
-    assert (shape.layers % (plan.pp * plan.chunks) == 0).all()
+    assert (plan.pp * plan.chunks <= shape.layers + 2).all()
     assert (planned.job.batch % (plan.dp * plan.micro_batch) == 0).all()
     assert (plan.ranks == 64).all()
 
@@ -215,10 +231,10 @@ def test_no_plan_breaks_a_rule(planner):
     ("arguments", "sentence"),
     [
         (("llama-9b", "8xH100"), "no model is called 'llama-9b'; known are"),
-        (("llama-3-8b", "8xB300"), "no GPU is called 'B300'; known are"),
+        (("llama-3-8b", "8xH900"), "no GPU is called 'H900'; known are"),
         (("llama-3-8b", "0xH100"), "a number of 1 or more, not '0xH100'"),
         (("llama-3-8b", "many"), "GPUs are given as in 64xH100"),
-        (("gpt2-xl", "7xA100", 12), "no plan is possible on 7 GPUs"),
+        (("gpt2-xl", "53xA100", 12), "no plan is possible on 53 GPUs"),
         (("llama-3-8b", "8xH100", -3), "batch is a number of 1 or more, not -3"),
         (("llama-3-405b", "2xH100"), "no plan fits: the smallest one needs"),
     ],
@@ -237,10 +253,10 @@ def test_a_default_batch_is_one_that_the_gpus_can_share(count, planner):
 
 
 def test_a_batch_that_the_gpus_cannot_share_is_named_with_a_remedy(planner):
-    with pytest.raises(ValueError, match=r"12 GPUs with 512 samples .* with \d+ samples") as caught:
-        planner.plan("llama-3-8b", "12xH100", batch=512)
+    with pytest.raises(ValueError, match=r"37 GPUs with 512 samples .* with \d+ samples") as caught:
+        planner.plan("llama-3-8b", "37xH100", batch=512)
     batch = int(re.findall(r"(\d+) samples", str(caught.value))[-1])
-    assert planner.plan("llama-3-8b", "12xH100", batch=batch).fits.any()
+    assert planner.plan("llama-3-8b", "37xH100", batch=batch).fits.any()
 
 
 def test_groups_that_lie_on_two_machines_have_the_speed_between_them(cost, shapes):
@@ -274,10 +290,14 @@ def test_a_table_of_positions_grows_with_the_context(planner):
     assert planner.plan("llama-3-8b", "8xH100", batch=64, context=4096).job.shape.positions == 0
 
 
-def test_uneven_stages_are_refused_as_a_limit_of_this_planner(planner, cost, shapes):
+def test_the_ends_of_a_model_count_as_layers_where_stages_are_uneven(planner, cost, shapes):
+    """Llama 3 405B: 126 layers and two ends on 16 stages of 8 chunks, so 8 layers at most."""
     job = cost.Job(shapes.model_named("llama-3-405b"), shapes.gpu_named("H100"), 2048)
-    told = str(planner.why_impossible(job, cost.Plan(64, 8, 16, zero=1)))
-    assert told == "stages do not divide the layers, and this planner makes equal ones only"
+    plan = cost.Plan(64, 8, 16, zero=1, chunks=8)
+    assert str(planner.why_impossible(job, plan)) == ""
+    assert job.layers(plan) == 8 and not job.is_even(plan)
+    assert job.layers(replace(plan, pp=14, chunks=3)) == 9  # 126 = 14 × 9
+    assert "than layers" in str(planner.why_impossible(job, replace(plan, chunks=10)))
 
 
 def test_a_plan_in_words_has_its_chunks(planner, cost):
@@ -299,11 +319,10 @@ def test_on_the_command_line(capsys):
     assert "llama-70b with 70.6 billion parameters, on 64 GPUs" in told
     assert "GPU-hours" in told
     assert "too large for the memory" in told
-    by_software = " ".join(told.split())
-    assert "half are off by more than" in by_software
-    assert "with nanotron" in by_software
-    assert "equal stages alone, no experts, and 16 bits" in by_software
-    assert "The first one has cp 4, which no published run has tested" in by_software
+    in_words = " ".join(told.split())
+    assert "Nothing was run." in in_words
+    assert "80 % took between the seconds in the second column" in in_words
+    assert "None of them had anything like the first plan's cp 4" in in_words
     assert main(["plan", "--model", "llama-70b", "--gpus", "64xH999"]) == 2
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
 
@@ -393,16 +412,21 @@ def test_every_number_of_an_engine_counts(cost, shapes):
         cost.Plan(dp=2, tp=16, sequence=False),
         cost.Plan(dp=2, pp=4, cp=2, micro_batch=256, sequence=False),
         cost.Plan(dp=16, micro_batch=1),
+        cost.Plan(dp=2, pp=32, zero=1, sequence=False),
+        cost.Plan(dp=16, ep=16, precision="fp8"),
+        cost.Plan(dp=16, ep=16, precision="nvfp4"),
     ]
-    shape = shapes.gpt(24, 2000, 16, 50257, 1024)
+    shape = shapes.gpt(24, 2000, 16, 50257, 1024, experts=16, chosen=2, expert_mlp=4000)
+    gpu = replace(shapes.gpu_named("A100"), flops_8bit=600e12, flops_4bit=1200e12)
 
     def costs(engine):
-        job = cost.Job(shape, shapes.gpu_named("A100"), 512, engine)
+        job = cost.Job(shape, gpu, 512, engine)
         return [float(of(job, plan)["total"]) for plan in plans for of in (seconds, cost.memory)]
 
     start = cost.Engine(is_fused=False, launch=0.1, launch_pp=0.1, hop=1e-2, hop_pp=1e-2,
                         crossing=1e-2, crossing_pp=1e-3, cores=8, traffic_whole=10, around=1e-2,
-                        unit=1e-3, averaging=8, working=8, block_scores=8)  # fmt: skip
+                        unit=1e-3, averaging=8, working=8, block_scores=8, stall=1.0,
+                        crowd=64)  # fmt: skip
     for of in fields(cost.Engine):
         if of.name in ("found", "sequence"):  # the planner asks for this one
             continue
