@@ -12,7 +12,7 @@ from pedagogy_lib.basics.text_wrap import COLUMNS
 
 from .labs import lab
 
-MOST_TRIED = 200  # plans, until an engine can express one
+MOST_TRIED = 10_000  # plans, until an engine can express one
 
 
 def quietly(name):
@@ -119,7 +119,7 @@ def write(planned, engine) -> int:
         print(f"no engine is called {engine!r}; known are {', '.join(writers)}", file=sys.stderr)
         return 2
     why = ""
-    for place, choice in enumerate(planned.best(MOST_TRIED), 1):
+    for place, choice in enumerate(map(planned.choice, planned.ranking[:MOST_TRIED]), 1):
         try:
             told = writers[named[engine.lower()]](choice.plan, planned.job)
         except ValueError as error:

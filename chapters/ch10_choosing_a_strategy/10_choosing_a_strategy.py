@@ -42,7 +42,7 @@ batch = 512  # samples in a step
 # A **plan** says how many ranks each axis has (dp, tp, pp, cp), which stage of ZeRO shards the
 # states, how many samples a micro-batch has, what is recomputed, and into how many chunks each
 # stage is cut. In how many ways can these be combined for 64 GPUs? (Micro-batches are powers of 2
-# here; there are three kinds of recomputation, and six numbers of chunks.)
+# here. Recomputed are no layers, all, half or a quarter of them. There are six numbers of chunks.)
 
 # %%
 how_many = predict("Combinations for 64 GPUs", unit="plans")
@@ -54,23 +54,26 @@ shape = shapes.model_named(model_name)
 
 def count_plans(count):
     job = cost.Job(shape, shapes.gpu_named("H100"), batch)
-    plans = planner.all_plans(job, count)
-    return len(plans.dp), int((planner.why_impossible(job, plans) == "").sum())
+    possible, rejected = planner.all_plans(job, count)
+    return len(possible.dp) + rejected.total(), len(possible.dp)
 
 ways = {count: count_plans(count) for count in (8, 64, 512, 1024)}
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, a formula, and what was counted. The six factors 2 of 64 go to four axes.
-choices = 4 * len(planner.CHUNKS) * 3 * (int(np.log2(batch)) + 1)  # ZeRO, chunks, again, samples
+# Your prediction, a product, and what the planner makes, which skips chunks without a pipeline.
+# The six factors 2 of 64 go to four axes.
+again = 1 + len(planner.SHARES)
+choices = 4 * len(planner.CHUNKS) * again * (int(np.log2(batch)) + 1)  # ZeRO, …, micro-batches
 display(how_many.compare(comb(6 + 3, 3) * choices, ways[64][0], kind="other", wire="counted"))
 Table(["GPUs", "combinations", "that break no rule"],
       [[count, f"{of_all:,}", f"{possible:,}"] for count, (of_all, possible) in ways.items()],
       title=f"{model_name}, {batch} samples in a step")
 
 # %% [markdown]
-# A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
-# divide the layers. One rule is a choice of ours: ZeRO 2 and 3 in a pipeline are left out, as they
-# gather or reduce for each micro-batch.
+# A combination breaks a rule if, for example, tp does not divide the heads, or if there are more
+# stages than layers. Stages need not be equal: Llama 3 405B has 126 layers on 16 of them. There the
+# two ends of the model count as a layer each. The planner leaves out ZeRO 2 and 3 in a pipeline,
+# because they gather or reduce for each micro-batch.
 #
 # The number of plans grows more slowly than the number of GPUs. What multiplies is another kind of
 # choice: stages of different length, or another sharding in each layer. Part

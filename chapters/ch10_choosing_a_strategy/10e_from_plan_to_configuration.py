@@ -42,8 +42,9 @@ looked_at = 40  # of the fastest plans
 # The five engines are Megatron-LM, DeepSpeed, torchtitan, accelerate and nanotron. The planner of
 # this chapter finds the fastest plan that fits, by its cost model. Here are its three fastest
 # for a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
-# along dp, tp, pp and cp, the stage of ZeRO, the micro-batch, what is recomputed, chunks of a
-# stage, and whether sequence parallelism is used.
+# along dp, tp, pp, cp and ep, the stage of ZeRO and its replicas, the micro-batch, what is
+# recomputed and in which share of the layers, chunks of a stage, sequence parallelism, and the
+# precision of products.
 
 # %% tags=["nbval-ignore-output"]
 cost, planner = lab("cost_model"), lab("planner")
@@ -277,6 +278,34 @@ for engine, write in writers.WRITERS.items():
 Table(["engine", "plans it can express", "read back as the same plan"], rows)
 
 # %% [markdown]
+# Four more plans need options of their own. In the first one, stages are uneven: Megatron-LM gets a
+# layout of the layers, torchtitan the layers of a stage and what the two ends lack. The others have
+# experts, replicas of shards with half of the layers recomputed, and products in 8 bits. Which
+# engines can express them?
+
+# %%
+def job_of(model):
+    return cost.Job(shape_of(model), gpu, 512)
+
+MORE = [(Plan(dp=4, tp=8, pp=16, zero=1), job_of("llama-3-405b")),
+        (Plan(dp=16, tp=4, ep=16, zero=1), job_of("qwen-3-235b-a22b")),
+        (Plan(dp=64, zero=3, replicas=8, recompute="full", recomputed=0.5), large),
+        (Plan(dp=64, zero=3, precision="fp8"), large)]
+rows = []
+for plan, of in MORE:
+    told = {engine: one for engine, one in writers.answers(plan, of).items()
+            if not isinstance(one, str)}
+    same = all(back.plan_of(one) == plan for one in told.values())
+    rows.append([planner.describe_plan(plan), ", ".join(told), same])
+display(Table(["plan", "engines that can express it", "read back as the same plan"], rows))
+print(options.options_of("Megatron-LM", writers.megatron(*MORE[0]).text)[
+    "--pipeline-model-parallel-layout"])
+
+# %% [markdown]
+# In the layout, E is the embedding, t a layer, and L the loss: the first and the last stage have a
+# layer less, as Llama 3's had (09g). torchtitan can express this plan only with ZeRO 2 or 3, or
+# without copies.
+#
 # Does a plan that was read back still train the model? The planner's fastest plan and two others
 # are written, read back, and made smaller. The axes stay, and each of them gets two ranks at most.
 # Then the small plan trains the small transformer of chapter 09 on real ranks, beside one process,

@@ -147,7 +147,7 @@ check("{{walk}}")
 # micro-batches, recomputation and chunks: it gets the best ones. Then compare its plan with all
 # other plans that fit, without context parallelism (cp 1), which the sources do not know.
 #
-# Llama 3 405B has 128 layers here in place of 126, as 126 divides into few equal stages.
+# Llama 3 405B has 128 layers here in place of 126: the tree knows only stages of equal length.
 
 # %% tags=["nbval-ignore-output"]
 tree = figures.tree_map(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024], errors)

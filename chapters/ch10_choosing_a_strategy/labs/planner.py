@@ -20,6 +20,7 @@ MOST_GPUS = 2**15
 TOKENS = 4e6  # per step, about
 LONGEST = 8192  # context that is planned for unless another one is asked for
 CHUNKS = 1, 2, 4, 5, 8, 10
+SHARES = 1.0, 0.5, 0.25  # of the layers that are recomputed
 APART = "dp", "tp", "pp", "cp", "ep", "etp", "zero", "replicas"  # of which the best is shown
 
 # ---- All plans ------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ def all_meshes(job: Job, gpus: int) -> list[tuple]:
 
 
 def options_of(job: Job, gpus: int, dp: int, is_piped: bool, has_copies: bool) -> list[np.ndarray]:
-    """Return ZeRO's stages and replicas, micro-batches, recomputation and chunks for such meshes.
+    """Return ZeRO's stages and replicas, micro-batches, recomputation, its share, and chunks.
 
     Micro-batches are powers of 2. ZeRO 2 and 3 are left out in a pipeline: they would gather or
     reduce for each micro-batch. With ZeRO 3, each machine may be a replica.
@@ -53,9 +54,10 @@ def options_of(job: Job, gpus: int, dp: int, is_piped: bool, has_copies: bool) -
     sharded = [(zero, 1) for zero in range(1 + has_copies * (1 if is_piped else 3))]
     if (3, 1) in sharded and gpus > machine and gpus % machine == 0:
         sharded.append((3, gpus // machine))
-    again = [NONE, FULL] + [SELECTIVE] * (not job.engine.is_fused)
-    rows = [(zero, replicas, size, recompute, chunks)
-            for zero, replicas in sharded for size in sizes for recompute in again
+    again = [(NONE, 1.0), *((FULL, share) for share in SHARES)]
+    again += [(SELECTIVE, 1.0)] * (not job.engine.is_fused)
+    rows = [(zero, replicas, size, recompute, share, chunks)
+            for zero, replicas in sharded for size in sizes for recompute, share in again
             for chunks in (CHUNKS if is_piped else [1])]  # fmt: skip
     return [np.array(column) for column in zip(*rows)]
 
@@ -76,9 +78,9 @@ def all_plans(job: Job, gpus: int, precision=BF16) -> tuple[Plan, Counter]:
             continue
         count = len(options[0])
         dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), count, 0).T
-        zero, replicas, size, recompute, chunks = (np.tile(x, len(meshes)) for x in options)
+        zero, replicas, size, recompute, share, chunks = (np.tile(x, len(meshes)) for x in options)
         plan = Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
-                    *np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, 1.0, precision))  # fmt: skip
+                    *np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, share, precision))  # fmt: skip
         reasons = why_impossible(job, plan)
         rejected.update(reasons[reasons != ""].tolist())
         found.append(select_plans(plan, reasons == ""))
@@ -114,7 +116,8 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
             (plan.zero > 1) & (plan.pp > 1),
         "replicas of shards do not divide the copies":
             (plan.replicas > 1)
-            & ((job.copies(plan) % plan.replicas != 0) | (job.copies(plan) <= plan.replicas)),
+            & ((plan.zero == 0) | (job.copies(plan) % plan.replicas != 0)
+               | (job.copies(plan) <= plan.replicas)),
         "ep does not divide the experts":
             (np.maximum(shape.experts, 1) % plan.ep != 0),
         "ep times etp does not divide the ranks of a stage":
@@ -317,7 +320,9 @@ def describe_plan(plan: Plan, micro_batch=False) -> str:
     more = [f"{plan.chunks} chunks"] * (plan.chunks > 1) + [f"ZeRO {plan.zero}"] * (plan.zero > 0)
     more += [f"{plan.replicas} replicas"] * (plan.replicas > 1)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
-    again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
+    more += [plan.precision] * (plan.precision != BF16)
+    part = f"{plan.recomputed:.0%} of the layers " * (plan.recomputed < 1)
+    again = {FULL: [f"{part}recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])
 
 

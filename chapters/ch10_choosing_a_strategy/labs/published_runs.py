@@ -251,14 +251,18 @@ def calibrate_engine(
     for _ in range(ROUNDS):
         gaps = partial(time_gaps, runs=timed.where(counts), stalls=stalls[counts])
         engine = nearest(start, free, gaps, held[0], close)
-        both = [predict_seconds(timed, engine, np.full(len(timed), is_stalled))
-                for is_stalled in (False, True)]  # fmt: skip
-        off = abs(np.log(both / timed.seconds))
-        stalls, before = off[1] < off[0], counts
-        counts = timed.seconds < FAR * np.where(stalls, *both[::-1])
+        stalls, before = find_stalled(timed, engine), counts
+        counts = timed.seconds < FAR * predict_seconds(timed, engine, stalls)
         if (counts == before).all():
             break
     return replace(engine, crowd=smallest_crowd(timed, stalls))
+
+
+def find_stalled(runs: Runs, engine: Engine) -> np.ndarray:
+    """Return which runs took rather as long as if their messages had stalled."""
+    both = [predict_seconds(runs, engine, np.full(len(runs), is_so)) for is_so in (False, True)]
+    without, stalled = abs(np.log(both / runs.seconds))
+    return stalled < without
 
 
 def smallest_crowd(runs: Runs, stalls) -> float:

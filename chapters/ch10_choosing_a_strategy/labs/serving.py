@@ -92,7 +92,7 @@ def decode_seconds(server: Server) -> float:
         * (server.prompt + server.answer / 2)
         / min(server.tp, heads)
     )
-    used = NUMBER * shape.count(np.minimum(shape.experts, users * shape.chosen))
+    used = NUMBER * shape.count_parameters(np.minimum(shape.experts, users * shape.chosen))
     read = (used / server.tp + users * kept) / gpu.bandwidth
     compute = 2 * shape.active_parameters * users / server.tp / (gpu.flops * gpu.reach)
     return float(max(read, compute)) + all_reduces(server, users)

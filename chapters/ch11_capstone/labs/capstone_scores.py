@@ -114,6 +114,8 @@ VALUES = (
     "True or False"
 )
 
+FIXED = "chunks", "sequence", "ep", "etp", "replicas", "recomputed", "precision"
+
 
 def why_not(setting: Setting, recipe: Recipe) -> str:
     """Return the reason for which a recipe cannot be run; "" if it can."""
@@ -121,7 +123,10 @@ def why_not(setting: Setting, recipe: Recipe) -> str:
         return VALUES
     if recipe.ranks != setting.ranks:
         return f"it makes {recipe.ranks} ranks, and there are {setting.ranks}"
-    return str(why_impossible(setting.job(START), recipe))
+    job = setting.job(START)
+    if not job.is_even(recipe):
+        return "stages do not divide the layers"
+    return str(why_impossible(job, recipe))
 
 
 def has_values(recipe: Recipe) -> bool:
@@ -134,7 +139,7 @@ def has_values(recipe: Recipe) -> bool:
         and recipe.zero in range(4)
         and recipe.recompute in ("none", "full")
         and recipe.half in (True, False)
-        and not (recipe.chunks > 1 or recipe.sequence)
+        and all(getattr(recipe, name) == getattr(Recipe(), name) for name in FIXED)
     )
 
 

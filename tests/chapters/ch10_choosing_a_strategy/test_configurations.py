@@ -17,7 +17,7 @@ WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
     "documents_configurations",
 ))  # fmt: skip
-PLANNER, LANGUAGE = load_solved_lab("planner"), load_solved_lab("language_model")
+PLANNER, LANGUAGE, CONFIGURATIONS = map(load_solved_lab, ("planner", "language_model", "configurations"))
 Plan = BACK.Plan
 
 
@@ -114,6 +114,88 @@ def test_torchtitan_toml():
     assert told["model"] == {"name": "llama3", "flavor": "70B"}
 
 
+# ---- Uneven stages, experts, replicas, shares and 8 bits ------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("layers", "chunks", "counts"),
+    [
+        (80, 8, [10] * 8),
+        (126, 16, [7, *[8] * 14, 7]),  # Llama 3 405B: arXiv 2407.21783, section 3.3.2
+        (61, 16, [2, *[4] * 14, 3]),
+        (5, 6, [0, 1, 1, 1, 1, 1]),
+        (4, 6, [0, 1, 1, 1, 1, 0]),
+    ],
+)
+def test_ends_count_as_a_layer_where_stages_are_uneven(layers, chunks, counts):
+    assert CONFIGURATIONS.layers_of_chunks(layers, chunks) == counts
+    assert sum(counts) == layers
+    of = replace(job(), shape=replace(job().shape, layers=layers))
+    fullest = [count + (number in (0, chunks - 1)) for number, count in enumerate(counts)]
+    assert of.layers(Plan(pp=chunks)) == (max(fullest) if layers % chunks else counts[0])
+
+
+def test_megatron_layout_of_uneven_stages():
+    """docs of --pipeline-model-parallel-layout: E is the embedding, t a layer, L the loss."""
+    told = WRITERS.megatron(Plan(tp=8, pp=16, dp=4, zero=1), job("llama-3-405b"))
+    found = OPTIONS.parse_command_line(told.text)
+    assert found["--pipeline-model-parallel-layout"] == "Et*7|" + "t*8|" * 14 + "t*7L"
+    assert "'Et*7|t*8|" in told.text  # a shell would take | for a pipe
+    told = WRITERS.megatron(Plan(pp=9, chunks=2, dp=4, micro_batch=1), job("llama-3-405b", batch=36))
+    found = OPTIONS.parse_command_line(told.text)
+    assert found["--pipeline-model-parallel-layout"].count("|") == 17
+    assert "--num-layers-per-virtual-pipeline-stage" not in found
+
+
+def test_megatron_of_experts():
+    """transformer_config.py and arguments.py of core_v0.19.0; etp is tp unless it is given."""
+    plan = Plan(dp=16, tp=4, pp=1, zero=1, ep=8, etp=1)
+    found = OPTIONS.parse_command_line(WRITERS.megatron(plan, job("mixtral-8x7b")).text)
+    assert {name: value for name, value in found.items() if "expert" in name or "moe" in name} == {
+        "--num-experts": "8", "--moe-router-topk": "2", "--moe-ffn-hidden-size": "14336",
+        "--moe-grouped-gemm": True, "--moe-token-dispatcher-type": "alltoall",
+        "--expert-model-parallel-size": "8", "--expert-tensor-parallel-size": "1",
+    }  # fmt: skip
+    assert found["--ffn-hidden-size"] == "14336"
+    told = WRITERS.megatron(Plan(dp=16, tp=8, ep=64, zero=1), job("deepseek-v3"))
+    found = OPTIONS.parse_command_line(told.text)
+    assert found["--moe-layer-freq"] == "([0]*3+[1]*58)"
+    assert found["--ffn-hidden-size"] == "18432" and "--kv-channels" not in found
+    assert found["--moe-shared-expert-intermediate-size"] == "2048"
+    assert list(told.program) == ["latent attention"]
+    told = WRITERS.megatron(Plan(dp=16, tp=4, zero=1, ep=16), job("qwen-3-235b-a22b"))
+    assert OPTIONS.parse_command_line(told.text)["--kv-channels"] == "128"
+    assert told.program["norms and biases"].startswith("256 numbers")
+
+
+def test_torchtitan_of_experts_in_8_bits():
+    plan = Plan(dp=16, zero=3, ep=8, replicas=2, precision="fp8", recompute="full", recomputed=0.5)
+    told = OPTIONS.tomllib.loads(WRITERS.torchtitan(plan, job("qwen-3-30b-a3b")).text)
+    assert told["model"] == {
+        "name": "qwen3", "flavor": "30B-A3B",
+        "converters": ["quantize.linear.float8", "quantize.grouped_mm.float8"],
+    }  # fmt: skip
+    assert told["quantize"] == {
+        "linear": {"float8": {"recipe_name": "tensorwise", "enable_fsdp_float8_all_gather": True}},
+        "grouped_mm": {"float8": {"fqns": ["experts"]}},
+    }
+    assert told["activation_checkpoint"] == {"mode": "selective", "selective_ac_option": "2"}
+    sizes = told["parallelism"]
+    assert sizes["data_parallel_replicate_degree"] == 2
+    assert sizes["data_parallel_shard_degree"] == 8 and sizes["expert_parallel_degree"] == 8
+
+
+def test_torchtitan_derives_the_stages_that_it_is_told():
+    """torchtitan/distributed/pipeline_parallel.py: their number is ceil((layers + ends) / each)."""
+    plan = Plan(dp=4, tp=8, pp=16, zero=0)
+    told = OPTIONS.tomllib.loads(WRITERS.torchtitan(replace(plan, dp=1), job("llama-3-405b")).text)
+    sizes = told["parallelism"]
+    assert sizes["pipeline_parallel_layers_per_stage"] == 8
+    assert sizes["pipeline_parallel_first_stage_less_layers"] == 1
+    with pytest.raises(ValueError, match="stages of up to 3 layers would be 43"):
+        WRITERS.torchtitan(Plan(tp=8, pp=48), job("llama-3-405b"))
+
+
 def test_accelerate_and_nanotron_yaml():
     """accelerate 1.15.0, tests/test_configs; nanotron 2411b02, src/nanotron/config."""
     told = yaml.safe_load(WRITERS.accelerate(Plan(dp=16, cp=4, zero=2), job()).text)
@@ -130,19 +212,31 @@ def test_accelerate_and_nanotron_yaml():
 # ---- There and back -------------------------------------------------------------------------
 
 
-def plans_of(model, gpus, batch, count=60):
+def plans_of(model, gpus, batch, precision="bf16", count=60):
     """Plans of the planner, with and without sequence parallelism."""
-    planned = PLANNER.plan(model, gpus, batch=batch)
+    planned = PLANNER.plan(model, gpus, batch=batch, precision=precision)
     best = [Plan(*astuple(choice.plan)) for choice in planned.best(count)]
     return best + [replace(plan, sequence=False) for plan in best if plan.tp > 1]
 
 
+MORE = ["recomputed", "replicas", "ep", "precision", "pp"]
+SAID = {  # of the fields above, those in which plans of these jobs came back from an engine
+    "Megatron-LM": {"recomputed", "replicas", "ep", "precision", "pp"},
+    "torchtitan": {"recomputed", "replicas", "ep", "precision", "pp"},
+    "accelerate": {"replicas"}, "nanotron": {"pp"}, "DeepSpeed": {"pp"},
+}  # fmt: skip
+JOBS = [("llama-3-70b", "64xH100", "bf16"), ("llama-3-8b", "16xH100", "fp8"),
+        ("qwen-3-30b-a3b", "32xH100", "bf16"), ("llama-3-405b", "1024xH100", "bf16")]  # fmt: skip
+
+
 @pytest.mark.parametrize("engine", WRITERS.WRITERS)
 def test_a_plan_comes_back_from_its_configuration(engine):
-    taken = 0
-    for model, gpus in (("llama-3-70b", "64xH100"), ("llama-3-8b", "16xH100")):
+    taken, said = 0, set()
+    for model, gpus, precision in JOBS:
         of = job(model)
-        for plan in plans_of(model, gpus, of.batch):
+        plans = plans_of(model, gpus, of.batch, precision)
+        plans += [replace(plan, recompute="full", recomputed=0.5) for plan in plans]
+        for plan in plans:
             told = WRITERS.answers(plan, of)[engine]
             if isinstance(told, str):
                 assert re.fullmatch(rf"{engine}( \(FSDP2\))?: [^\n]+", told)
@@ -150,7 +244,9 @@ def test_a_plan_comes_back_from_its_configuration(engine):
             taken += 1
             assert BACK.plan_of(told) == plan
             assert OPTIONS.unknown_options(engine, told.text) == []
+            said |= {name for name in MORE if getattr(plan, name) != getattr(Plan(), name)}
     assert taken > 5
+    assert said == SAID[engine]
 
 
 @pytest.mark.parametrize(
@@ -161,13 +257,30 @@ def test_a_plan_comes_back_from_its_configuration(engine):
         ("DeepSpeed", Plan(dp=8, pp=8, chunks=2), "llama-3-70b", "not interleaved"),
         ("accelerate", Plan(dp=8, pp=8, zero=1), "llama-3-70b", "has no pipeline"),
         ("torchtitan", Plan(dp=64, zero=1), "llama-3-70b", "there is no ZeRO 1"),
-        ("torchtitan", Plan(dp=64, zero=3), "mistral-7b", "8B, 70B and 405B"),
+        ("torchtitan", Plan(dp=64, zero=3), "mistral-7b", "in TOML it takes its own models"),
+        ("torchtitan", Plan(dp=8, tp=8, zero=3, replicas=2, ep=64), "qwen-3-30b-a3b",
+         "each replica has all experts"),
+        ("torchtitan", Plan(dp=8, tp=4, zero=3), "qwen-3-30b-a3b", "it cuts experts along tp"),
+        ("torchtitan", Plan(dp=8, zero=3, recompute="full", recomputed=0.4), "llama-3-8b",
+         "no share of 0.4"),
+        ("nanotron", Plan(dp=8), "qwen-3-8b", "this lab writes its Llama"),
+        ("nanotron", Plan(dp=8), "mixtral-8x7b", "its Llama has no experts"),
+        ("nanotron", Plan(dp=8, precision="fp8"), "llama-3-8b", "with products in bf16"),
+        ("DeepSpeed", Plan(dp=8, zero=3, replicas=2), "llama-3-8b", "no replicas of shards"),
+        ("accelerate", Plan(dp=8, zero=3, ep=8), "mixtral-8x7b", "shares out the experts"),
+        ("Megatron-LM", Plan(dp=8, tp=8, ep=8, sequence=False), "mixtral-8x7b",
+         "it always cuts the sequence"),
+        ("Megatron-LM", Plan(pp=16, dp=4, recompute="full", recomputed=0.5), "llama-3-405b",
+         "only where all chunks have equally many"),
+        ("Megatron-LM", Plan(pp=16, recompute="full", recomputed=0.5), "llama-3-70b",
+         "2.5 layers of each chunk"),
         ("nanotron", Plan(dp=64, zero=3), "llama-3-70b", "it has ZeRO 0 and 1"),
         ("nanotron", Plan(dp=8, tp=8), "gpt3-175b", "this lab writes its Llama"),
         ("Megatron-LM", Plan(tp=8, dp=8), "bloom-176b", "it has no ALiBi"),
         ("Megatron-LM", Plan(tp=3), "llama-3-70b", "tp does not divide the heads"),
         ("Megatron-LM", Plan(dp=3), "llama-3-70b", "does not divide the batch"),
-        ("Megatron-LM", Plan(pp=3), "llama-3-70b", "stages do not divide the layers"),
+        ("Megatron-LM", Plan(pp=90), "llama-3-70b", "more stages, or chunks of them, than layers"),
+        ("Megatron-LM", Plan(dp=8, replicas=2), "llama-3-70b", "replicas of shards do not divide"),
     ],
 )
 def test_what_an_engine_cannot_express(engine, plan, model, sentence):
@@ -212,9 +325,13 @@ def test_stages_on_each_rank_are_chunks():
 @pytest.mark.parametrize(
     ("engine", "old", "new", "sentence"),
     [
-        ("Megatron-LM", "--bf16", "--bf16 --expert-model-parallel-size 8", "no Plan can say what"),
-        ("torchtitan", "replicate_degree = 1", "replicate_degree = 2", "no Plan can say HSDP"),
-        ("torchtitan", 'mode = "none"', 'mode = "selective"', "is not that of a Plan"),
+        ("Megatron-LM", "--bf16", "--bf16 --decoder-first-pipeline-num-layers 8",
+         "no Plan can say what"),
+        ("Megatron-LM", "--bf16", "--bf16 --pipeline-model-parallel-layout 'Et*79|tL'",
+         "no Plan can say the layout"),
+        ("Megatron-LM", "--bf16", "--bf16 --fp8-format hybrid", "this format and recipe"),
+        ("torchtitan", 'mode = "none"', 'mode = "selective"\nselective_ac_option = "op"',
+         "is not that of a Plan"),
     ],
 )
 def test_what_no_plan_can_say_is_refused(engine, old, new, sentence):
@@ -309,6 +426,13 @@ def test_a_program_for_fsdp2_refuses_a_batch_that_it_would_weigh_wrongly(samples
 def test_what_fsdp2_does_not_express(plan, sentence):
     with pytest.raises(ValueError, match=sentence):
         FSDP2.fsdp2(plan, 8)
+
+
+@pytest.mark.parametrize("field", ["ep", "replicas", "recomputed", "precision"])
+def test_a_program_for_fsdp2_says_what_it_does_not_have(field):
+    other = {"ep": 2, "replicas": 2, "recomputed": 0.5, "precision": "fp8"}[field]
+    with pytest.raises(ValueError, match=re.escape(CONFIGURATIONS.BEYOND[field])):
+        FSDP2.fsdp2(Plan(dp=4, zero=3, **{field: other}), 8)
 
 
 def test_comments_behind_backslashes():

@@ -1,0 +1,110 @@
+"""Engines that were calibrated on published runs: what the planner's errors say, and their file."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from helpers import load_solved_lab
+
+CALIBRATED, PUBLISHED = load_solved_lab("calibrated_engines"), load_solved_lab("published_runs")
+KNOWN = CALIBRATED.known_engines()
+Plan = CALIBRATED.Plan
+
+
+def test_every_software_has_an_engine_and_any_has_the_mean():
+    assert [*KNOWN] == [*PUBLISHED.STARTS, CALIBRATED.ANY]
+    for name, one in KNOWN.items():
+        assert all(0 < getattr(one.engine, share) < 1 for share in PUBLISHED.SHARES)
+        usual = CALIBRATED.Engine()
+        assert all(getattr(one.engine, n) == getattr(usual, n) for n in CALIBRATED.OF_CLUSTER)
+        timed = PUBLISHED.runs_with(name) if name in PUBLISHED.STARTS else None
+        assert timed is None or one.runs == (~timed.is_oom & ~np.isnan(timed.seconds)).sum()
+    mean = CALIBRATED.mean_engine([one.engine for name, one in KNOWN.items() if name != "any"])
+    assert mean == KNOWN[CALIBRATED.ANY].engine
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_an_interval_is_that_of_the_kind_of_plan(name):
+    one = KNOWN[name]
+    for kind, (low, high, count) in one.ratios.items():
+        assert 0 < low < high and count >= CALIBRATED.FEW, kind
+    low, high, _ = one.ratios.get("one machine", one.ratios["all"])
+    assert one.interval(Plan(dp=8), 10) == pytest.approx((10 * low, 10 * high))
+    assert one.interval(Plan(dp=2 * one.largest), 10)
+    assert one.interval(Plan(dp=2 * one.largest + 1), 10) is None
+
+
+@pytest.mark.parametrize(
+    ("plan", "kind"),
+    [(Plan(dp=8), "one machine"), (Plan(dp=4, pp=2), "one machine, stages"),
+     (Plan(dp=9), "9 to 256 GPUs"), (Plan(dp=128, pp=4), "more, stages")],
+)  # fmt: skip
+def test_kinds_of_plans(plan, kind):
+    assert CALIBRATED.kind_of(plan) == kind
+
+
+def some_runs(count=20):
+    runs = PUBLISHED.runs_with("FSDP")
+    return runs.where(np.arange(len(runs)) < count)
+
+
+def test_quantiles_are_those_of_the_ratios():
+    ratios, kinds = np.arange(1, 21) / 10, np.array(["a"] * 10 + ["b"] * 10)
+    found = CALIBRATED.quantiles_by_kind(ratios, kinds)
+    assert found == {"all": [0.2, 1.8, 20], "a": [0.1, 0.9, 10], "b": [1.1, 1.9, 10]}
+    assert "b" not in CALIBRATED.quantiles_by_kind(ratios[:15], kinds[:15])  # five are too few
+
+
+def test_the_place_of_the_best_and_what_is_told_apart():
+    runs = some_runs()
+    plan = replace(runs.plan, **{k: np.full(len(runs), getattr(runs.plan, k)[0]) for k in ("dp",)})
+    batch = np.full(len(runs), 64.0)
+    shape = replace(runs.job.shape, context=np.full(len(runs), 2048))
+    runs = replace(runs, plan=plan, group=np.full(len(runs), "one"), seconds=np.arange(1.0, 21),
+                   job=replace(runs.job, batch=batch, shape=shape))  # fmt: skip
+    (job,) = CALIBRATED.jobs_of(runs)
+    assert len(job) == 20
+    assert CALIBRATED.places_of_best(runs, runs.seconds) == [1]
+    assert CALIBRATED.places_of_best(runs, -runs.seconds + 30) == [20]
+    assert CALIBRATED.ratio_told_apart(runs, runs.seconds) == pytest.approx(20 / 19)
+    wrong = runs.seconds.copy()
+    wrong[[0, 1, 2, 3]] = wrong[[3, 2, 1, 0]]  # pairs that are up to a factor of 4 apart
+    assert CALIBRATED.ratio_told_apart(runs, wrong) > 20 / 19
+
+
+def test_what_is_written_is_read_back(tmp_path):
+    path = tmp_path / "engines.json"
+    CALIBRATED.write_engines(KNOWN, path)
+    assert CALIBRATED.known_engines(path) == KNOWN
+    assert path.read_text() == CALIBRATED.FILE.read_text()
+    usual = asdict(CALIBRATED.Engine())
+    assert all(usual[k] != x for one in json.loads(path.read_text()).values()
+               for k, x in one["engine"].items())  # fmt: skip
+
+
+@pytest.mark.deep
+def test_the_file_has_what_calibrating_again_finds():
+    """A search of several minutes: processors round differently, and it ends where little changes."""
+    for name, again in CALIBRATED.calibrate_all().items():
+        one = KNOWN[name]
+        assert (again.runs, again.largest) == (one.runs, one.largest)
+        for kind, (low, high, count) in again.ratios.items():
+            assert (low, high) == pytest.approx(tuple(one.ratios[kind][:2]), rel=0.03), (name, kind)
+            assert count == one.ratios[kind][2]
+
+
+@pytest.mark.deep
+def test_intervals_cover_four_fifths_of_runs_whose_group_had_no_part_in_them():
+    inside = []
+    for name, start in PUBLISHED.STARTS.items():
+        runs = PUBLISHED.runs_with(name)
+        guess = CALIBRATED.make_guess(runs, PUBLISHED.cross_validated_predictions(runs, start)[0])
+        ratios, kinds = guess.runs.seconds / guess.predicted, CALIBRATED.kinds_of(guess.runs)
+        for group in np.unique(guess.runs.group):
+            of = guess.runs.group == group
+            told = CALIBRATED.quantiles_by_kind(ratios[~of], kinds[~of])
+            for ratio, kind in zip(ratios[of], kinds[of]):
+                low, high, _ = told.get(kind, told["all"])
+                inside.append(low <= ratio <= high)
+    assert 0.75 <= np.mean(inside) <= 0.85
