@@ -133,9 +133,7 @@ HANGS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("step", "diagnosis", "lines"), HANGS, ids=[step.__name__ for step, *_ in HANGS]
-)
+@parametrize("step, diagnosis, lines", HANGS, quick=5, ids=[step.__name__ for step, *_ in HANGS])
 def test_hang(step, diagnosis, lines):
     error = failure(step, world_size=2, timeout=TIMEOUT)
     assert type(error) is HangError

@@ -51,6 +51,7 @@ def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     assert [told["losses"] for told in again.values] == [t["losses"] for t in last_week.values]
 
 
+@pytest.mark.deep
 @parametrize("fault", [*SHOWS], quick=1)
 def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     for _ in range(TRIES):
