@@ -52,6 +52,7 @@ def test_an_agent_that_is_killed_rejoins(tmp_path):
     assert run.output[0].count("begin") >= 2
 
 
+@pytest.mark.deep
 def test_a_program_that_fails_there_is_told(tmp_path):
     (tmp_path / "program.py").write_text("raise SystemExit(3)")
     with pytest.raises(LaunchError, match=r"program\.py failed; its own message is printed above"):

@@ -5,6 +5,7 @@ from functools import cache
 from operator import attrgetter
 
 import nbformat
+import pytest
 from each import repeat_for_each
 from helpers import ROOT
 
@@ -66,6 +67,7 @@ def test_a_part_ends_with_what_was_learnt(source):
     assert ("**Your exercise" in end.source) == has_exercises, "name the exercises at the end"
 
 
+@pytest.mark.deep
 def test_the_template_of_a_part_is_one(tmp_path, monkeypatch):
     text, part = (ROOT / "chapters" / "template.py").read_text(), PARTS[1]
     source = tmp_path / "chapters" / "ch00_start_here" / part.name

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from answer_files import exercises_of_kind, label_exercise, load_solution
+from selection import parametrize
 
 from coursekit.answers import remote_answer
 from coursekit.kit import Equals, RankCase, RankExercise, World
@@ -18,7 +19,7 @@ from coursekit.protocol import Wrong
 EXERCISES = exercises_of_kind(RankExercise)
 
 
-@pytest.mark.parametrize("exercise", EXERCISES, ids=label_exercise)
+@parametrize("exercise", EXERCISES, quick=30, ids=label_exercise)
 def test_each_mistake_is_told_as_itself(exercise, solution_labs):
     never_told = {}
     for trial in exercise.trials(load_solution(exercise)):

@@ -114,20 +114,14 @@ def printed_in(record) -> set[float]:
     return numbers_in(str([texts, [output.get("metadata") for output in outputs]]))
 
 
-def is_executed(source) -> bool:
-    """Return whether a part's record was made by the code of today."""
-    record, today = nbformat.read(build.record_of(source), as_version=4), solved(source)
-    return record.metadata.get(build.COURSE) == today.metadata[build.COURSE]
-
-
 @cache
-def solved(source):
-    return build.make_solved_notebook(source)
+def solved_cells(source) -> list:
+    return build.make_notebook(build.keep_answers(build.text_of(source)), source.stem).cells
 
 
 def unexplained_in(source, printed: set[float]) -> list[str]:
     explained = EXPLAINED.get(source.stem.partition("_")[0], {})
-    left = unexplained(solved(source).cells, chosen_in(solved(source).cells), printed)
+    left = unexplained(solved_cells(source), chosen_in(solved_cells(source)), printed)
     return [one for one in left if one.partition(":")[0] not in explained]
 
 
@@ -137,8 +131,9 @@ def test_a_typed_time_is_a_parameter_and_not_a_measurement(source):
     assert not [one for one in left if IS_TIME.match(one.partition(" ")[2])]
 
 
+@pytest.mark.deep
 def test_other_typed_numbers_are_printed_by_the_part_or_chosen_in_it():
-    outdated = [source.stem for source in PARTS if not is_executed(source)]
+    outdated = [source.stem for source in PARTS if not build.record_is_current(source)]
     executed = [source for source in PARTS if source.stem not in outdated]
     told = {
         source.stem: left
@@ -153,7 +148,7 @@ def test_other_typed_numbers_are_printed_by_the_part_or_chosen_in_it():
 @repeat_for_each("name, number", [(part, one) for part in EXPLAINED for one in EXPLAINED[part]])
 def test_what_is_explained_is_still_typed(name, number):
     (source,) = (source for source in PARTS if source.stem.startswith(f"{name}_"))
-    assert number in {f"{n} {unit}" for n, unit, _ in typed_numbers(solved(source).cells)}
+    assert number in {f"{n} {unit}" for n, unit, _ in typed_numbers(solved_cells(source))}
 
 
 @pytest.mark.parametrize(

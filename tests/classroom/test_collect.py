@@ -156,6 +156,7 @@ def test_a_bomb_is_not_unpacked():
     assert "unpacks to 200 times its size" in pile.problems[0]
 
 
+@pytest.mark.deep
 def test_too_much_in_all_is_told_and_left():
     data = os.urandom(9_000_000)
     pile = read(archive_of(*((entry(f"{k}.py"), data) for k in range(14))))

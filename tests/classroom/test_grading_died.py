@@ -60,6 +60,7 @@ def test_only_the_answer_at_which_it_dies_goes_without_a_verdict(tmp_path):
     assert len(read_judged(tmp_path)) == 3
 
 
+@pytest.mark.deep
 def test_one_that_dies_before_any_answer_ends_after_a_few_tries(tmp_path):
     entry = grade(tmp_path, WorkerKiller(), files_with("02", ANSWERS))
     assert states(entry) == dict.fromkeys(ANSWERS, "broken")

@@ -95,6 +95,7 @@ LEAVES = """    import os
 """
 
 
+@pytest.mark.deep
 @needs.mark("walls")
 def test_what_an_answer_leaves_in_files_does_not_stop_the_next_one(tmp_path):
     limits = Limits(disk_bytes=64 * 2**20)

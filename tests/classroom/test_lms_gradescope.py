@@ -254,6 +254,7 @@ def test_what_was_judged_counts_if_it_is_killed(tmp_path, monkeypatch, capsys, h
     }  # fmt: skip
 
 
+@pytest.mark.deep
 def test_a_broken_autograder_says_so(autograder):
     course = autograder / "source" / "course"
     (course / "coursekit" / "check_runner.py").write_text("1 / 0\n")

@@ -138,6 +138,7 @@ def wait_for(condition, seconds=20.0):
         time.sleep(0.02)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("way", WAYS)
 def test_it_ends_when_its_grader_is_killed(way):
     left = Path(tempfile.mkdtemp())  # its folders stay: nobody is there to remove them

@@ -388,6 +388,7 @@ check("{number}", lambda *numbers: 0)
 """
 
 
+@pytest.mark.deep
 def test_a_record_in_which_a_check_does_not_pass_is_refused(tmp_path, monkeypatch):
     """A wrong solution would otherwise stay in the record, with its red verdict."""
     source = source_in(tmp_path, monkeypatch)

@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from each import repeat_for_each
 from helpers import ROOT, failure, put_lab
+from selection import parametrize
 
 from coursekit import labs
 from coursekit.building import build
@@ -641,7 +642,7 @@ def test_a_file_that_is_saved_all_the_time_is_told(learner, tmp_path, monkeypatc
 # A file that is being saved, or that has gone
 
 
-@pytest.mark.parametrize("begun", ["", SOLUTION[:200], None], ids=["empty", "too short", "absent"])
+@parametrize("begun", [SOLUTION[:200], "", None], quick=1, ids=["too short", "empty", "absent"])
 def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learner, monkeypatch):
     path = learner(SOLUTION)
     shapes = lab("shapes")

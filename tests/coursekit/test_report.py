@@ -154,6 +154,7 @@ def test_a_tensor_of_less_than_one_number_is_refused(tmp_path):
         write_report(["megabytes=[0.000001]"], page=tmp_path / "machine.html")
 
 
+@pytest.mark.deep
 def test_a_setting_that_fails_while_measuring_says_why(tmp_path):
     with pytest.raises(LaunchError, match="world_size is a whole number from 1 to 256"):
         write_report(["world_sizes=[1000]"], page=tmp_path / "machine.html")

@@ -117,6 +117,7 @@ def stubs(slow_course):
             "PATH": os.pathsep.join(paths)}  # fmt: skip
 
 
+@pytest.mark.deep
 def test_before_the_time_is_up_all_ranks_save_and_the_script_requeues_its_job(slow_course, stubs):
     assert re.search(r"^#SBATCH --signal=B:USR1@\d+", SBATCH.read_text(), re.MULTILINE)
     script = start(["bash", str(SBATCH)], slow_course, **stubs)

@@ -7,13 +7,15 @@ tried: see FORMULAS.
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 
 import pytest
 import trials
 
 from coursekit.kit import Formula
 
-MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
+MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; cases of a detail
+CASES = 2  # of each other test in a file of a chapter that starts ranks
 FORMULAS = 2  # right ones, and as many wrong ones, of an exercise that needs no ranks
 
 
@@ -28,7 +30,7 @@ def parametrize(names: str, cases: Iterable, quick: int, **more):
 def mark_deep(items):
     seen = Counter()
     for item in items:
-        if is_deep_answer(item, seen) or is_late_detail(item, seen):
+        if is_deep_answer(item, seen) or is_late_case(item, seen):
             item.add_marker(pytest.mark.deep)
 
 
@@ -46,10 +48,17 @@ def is_deep_answer(item, seen) -> bool:
     return seen[exercise.number, answer.kind] > (FORMULAS if is_formula else MOST)
 
 
-def is_late_detail(item, seen) -> bool:
-    """Return whether this tries a detail of checks after the first few cases of it."""
-    if not (item.path.name.startswith("test_check_details_") and hasattr(item, "callspec")):
+def is_late_case(item, seen) -> bool:
+    """Return whether this is a later case of a test on ranks in a chapter's folder."""
+    if not (item.path.parent.name.startswith("ch") and hasattr(item, "callspec")):
+        return False
+    if not starts_ranks(item.path):
         return False
     place = item.path, item.originalname
     seen[place] += 1
-    return seen[place] > MOST
+    return seen[place] > (MOST if item.path.name.startswith("test_check_details_") else CASES)
+
+
+@cache
+def starts_ranks(path) -> bool:
+    return "launch(" in path.read_text("utf-8") or path.name.startswith("test_check_details_")

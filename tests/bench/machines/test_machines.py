@@ -367,7 +367,7 @@ def test_a_machine_that_somebody_else_ends_is_made_anew():
 
 @needs_machines
 @pytest.mark.slow
-@pytest.mark.parametrize("who", ["somebody", "root"])
+@parametrize("who", ["somebody", "root"], quick=1)
 def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):
     program = (
         "import socket, torch, torch.distributed as dist\n"

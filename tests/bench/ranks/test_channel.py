@@ -277,6 +277,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024)
 """
 
 
+@pytest.mark.deep
 @needs_linux
 def test_large_values_are_kept_once(start, tmp_path):
     program = start([sys.executable, "-c", PEAK], tmp_path)
@@ -323,6 +324,7 @@ def boom():
     raise ValueError("boom")
 
 
+@pytest.mark.deep
 def test_a_rank_that_deletes_the_launchs_folder():
     error = failure(delete_folder_and, boom, world_size=2)
     assert "ValueError: boom\n  at ./tests/bench/ranks/test_channel.py:" in str(error)

@@ -133,9 +133,7 @@ HANGS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("step", "diagnosis", "lines"), HANGS, ids=[step.__name__ for step, *_ in HANGS]
-)
+@parametrize("step, diagnosis, lines", HANGS, quick=5, ids=[step.__name__ for step, *_ in HANGS])
 def test_hang(step, diagnosis, lines):
     error = failure(step, world_size=2, timeout=TIMEOUT)
     assert type(error) is HangError
@@ -213,6 +211,7 @@ def test_hang_in_a_helper_thread(step):
         assert source_line.call.startswith("recv(float32[3], src=")
 
 
+@pytest.mark.deep
 def test_endless_loop_in_a_helper_thread():
     def step():
         helper = threading.Thread(target=lambda: [None for _ in iter(int, 1)])
@@ -334,6 +333,7 @@ def compute(seconds):
         pass
 
 
+@pytest.mark.deep
 def test_a_check_gives_more_time_to_ranks_that_compute():
     with patiently():
         assert launch(compute, 1.5, world_size=1, timeout=1.0).values == [None]

@@ -32,6 +32,7 @@ def test_an_idle_server_leaves_nothing_and_the_next_launch_works(idle_seconds):
     assert fork_server_client._server is not server
 
 
+@pytest.mark.deep
 def test_a_server_that_will_soon_leave_is_not_asked(idle_seconds):
     idle_seconds(1000.0, earlier=1000.0)
     launch(my_rank, world_size=1)
@@ -41,6 +42,7 @@ def test_a_server_that_will_soon_leave_is_not_asked(idle_seconds):
     assert not alive([first])
 
 
+@pytest.mark.deep
 def test_a_server_with_a_long_launch_is_not_idle(idle_seconds):
     def sleep_and_tell():
         time.sleep(4)  # longer than its imports and its patience

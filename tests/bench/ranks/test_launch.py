@@ -229,6 +229,7 @@ def test_ranks_speak_over_loopback_only():
         assert set(ips) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 
 
+@pytest.mark.deep
 def test_one_may_leave_while_others_still_connect():
     """Where launches do not wait until all have connected, some of these fail."""
     for _ in range(20):

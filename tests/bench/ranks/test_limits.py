@@ -70,6 +70,7 @@ def test_a_temporary_folder_that_has_gone(anew, monkeypatch, tmp_path):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+@pytest.mark.deep
 def test_a_temporary_folder_that_goes_between_launches(anew, monkeypatch, tmp_path):
     folder = tmp_path / "some"
     folder.mkdir()
@@ -82,6 +83,7 @@ def test_a_temporary_folder_that_goes_between_launches(anew, monkeypatch, tmp_pa
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+@pytest.mark.deep
 def test_a_notebook_that_may_not_open_enough_files():
     launch(my_rank, world_size=1)
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -97,6 +99,7 @@ def test_a_notebook_that_may_not_open_enough_files():
     assert len(os.listdir("/dev/fd")) <= open_files + 1
 
 
+@pytest.mark.deep
 def test_files_on_their_way_to_the_fork_server_count_as_open(monkeypatch):
     """Linux counts those of ordinary users, and a busy server takes them late."""
 
@@ -111,6 +114,7 @@ def test_files_on_their_way_to_the_fork_server_count_as_open(monkeypatch):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+@pytest.mark.deep
 @needs_linux
 def test_a_fork_server_that_may_not_open_enough_files(anew):
     launch(my_rank, world_size=1)
@@ -226,6 +230,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.deep
 def test_a_notebook_that_closes_what_it_did_not_open(start, tmp_path):
     program = start([sys.executable, "-c", CLOSED], tmp_path)
     said, _ = program.communicate(timeout=120)
@@ -274,6 +279,7 @@ print(pid == server.ensure_server().process.pid)
 """
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_taken", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_the_cache_of_torch_lies_in_our_own_folder(is_taken, start, tmp_path):
     taken = tmp_path / "torchinductor_somebody"

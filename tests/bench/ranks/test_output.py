@@ -159,7 +159,7 @@ if __name__ == "__main__":
     ("end", "environ"),
     [
         pytest.param(">/dev/full", {}, id="full"),
-        pytest.param("| true", {}, id="closed pipe"),
+        pytest.param("| true", {}, id="closed pipe", marks=pytest.mark.deep),
         pytest.param(">&-", {}, id="closed", marks=pytest.mark.deep),
         pytest.param("| cat", {"PYTHONIOENCODING": "ascii"}, id="ascii", marks=pytest.mark.deep),
     ],

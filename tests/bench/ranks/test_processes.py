@@ -75,6 +75,7 @@ def start_launch(start_python, tmp_path):
     return start_one
 
 
+@pytest.mark.deep
 def test_spawned_interpreters(start_python, tmp_path):
     """What macOS does: each rank is an interpreter of its own."""
     body = """
@@ -86,6 +87,7 @@ print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
     assert wait_until(lambda: not scratch_left(tmp_path))
 
 
+@pytest.mark.deep
 def test_more_time_for_what_computes(start_python):
     """As notebooks get it that are tested side by side."""
     body = """
@@ -99,6 +101,7 @@ print(launch(compute, 1.5, world_size=1, timeout=1.0).values)
     assert said == "[None]\n"
 
 
+@pytest.mark.deep
 def test_scratch_folders_of_any_name(start_python, tmp_path):
     folder = tmp_path / "ours #1? 100%"
     folder.mkdir()
@@ -151,6 +154,7 @@ def test_interrupt_at_any_moment(seconds):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+@pytest.mark.deep
 def test_results_that_came_while_the_notebook_was_stopped_count(start_python):
     body = """
 import os, sys
@@ -185,6 +189,7 @@ def test_what_is_printed_last_is_read():
     assert run.output == [text + "\n"] * 4
 
 
+@pytest.mark.deep
 def test_an_edited_package_is_imported_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(fork_server_client, "PACKAGE", tmp_path)
     for room in fork_server_client.ROOMS:
@@ -243,6 +248,7 @@ def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
     assert wait_until(lambda: not scratch_left(tmp_path))
 
 
+@pytest.mark.deep
 def test_a_child_of_the_notebook_does_not_keep_the_fork_server_alive(start_launch, tmp_path):
     body = """
 launch(my_rank, world_size=1)

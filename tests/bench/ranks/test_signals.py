@@ -57,6 +57,7 @@ def test_one_stopped_rank_is_told_from_those_that_wait_for_it():
     assert "endless loop" not in str(error)
 
 
+@pytest.mark.deep
 def test_busy_ranks_are_asked_at_once():
     error = failure(sum, range(10**13), world_size=6, timeout=1.5)
     assert "Ranks 0, 1, 2, 3, 4, 5 are still" in str(error)
@@ -153,6 +154,7 @@ except LaunchError as error:
 """
 
 
+@pytest.mark.deep
 def test_a_notebook_that_blocks_signals(start, tmp_path):
     said, _ = start([sys.executable, "-c", DEAF], tmp_path).communicate(timeout=120)
     assert said == "rank 1 ended with exit code 3 before it returned\nTrue\n"
@@ -232,6 +234,7 @@ def test_an_interrupt_while_values_are_unpacked():
     assert "ranks 0, 1: have returned" in str(interrupt_launch(SlowInTheNotebook))
 
 
+@pytest.mark.deep
 def test_a_second_interrupt_during_the_first_still_ends_the_launch():
     interrupt_launch(sum, range(10**13), times=(0.5, 0.7))
 

@@ -108,6 +108,7 @@ def write_program(tmp_path, monkeypatch):
     return (tmp_path / "program.py").write_text
 
 
+@pytest.mark.deep
 def test_two_agents_of_a_notebook(write_program, tmp_path, monkeypatch):
     write_program(PROGRAM + "print('rank', run.rank, 'is done')")
     monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the agents

@@ -60,6 +60,7 @@ def test_zero_redundancy_optimizer():
     assert kept / (8 * size_of()) == pytest.approx(2, rel=0.01)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("machines", [None, pytest.param(TWO_MACHINES, marks=needs_machines)])
 @parametrize("name", ENGINES.DEEPSPEED, quick=1)
 @needs.mark("deepspeed")

@@ -67,7 +67,7 @@ def be_killed(folder, operation):
     return len(done), "not killed"
 
 
-@parametrize("operation", range(1, OPERATIONS + 1), quick=2)
+@parametrize("operation", range(1, OPERATIONS + 1), quick=1)
 def test_a_save_may_be_killed_at_any_moment(operation, tmp_path):
     folder = tmp_path / "checkpoint"
     killed = launch(be_killed, folder, operation, world_size=1, device="cpu").values[0]

@@ -109,7 +109,7 @@ def all_gaps(cases):
     return {(way, case): gaps_in_training(way, *CASES[case]) for way in WAYS for case in cases}
 
 
-@parametrize("n", [3, 1, 2, 4], quick=2)
+@parametrize("n", [3, 1, 2, 4], quick=1)
 def test_equals_one_process(n):
     """Over 3 and 4 ranks letters, and heads and MLP of one case, cannot be cut evenly."""
     most = rounding(steps=STEPS)

@@ -10,6 +10,7 @@ import pytest
 import torch
 import yaml
 from helpers import load_solved_lab
+from selection import parametrize
 
 from pedagogy_lib import RankError, launch
 
@@ -392,12 +393,11 @@ def test_accelerate_tells_its_ranks_the_same():
 # ---- FSDP2, and what documents print --------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@parametrize(
     "plan",
     [Plan(dp=2, tp=2, zero=3, micro_batch=2, recompute="full", sequence=False),
      Plan(dp=2, zero=2, micro_batch=2)],
-    ids=str,
-)  # fmt: skip
+    ids=str, quick=1)  # fmt: skip
 def test_a_program_for_fsdp2_trains_as_one_process(plan):
     text = LANGUAGE.standard_library(20_000)
     program = FSDP2.fsdp2(plan, 8, **FSDP2.EXACTLY)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import load_solved_lab
+from selection import parametrize
 
 from coursekit.building import build
 from coursekit.labs import find_lab
@@ -312,9 +313,10 @@ def step_with_a_batch(uneven, plan, cluster, samples, target):
     engine.step(inputs, targets)
 
 
-@pytest.mark.parametrize(
-    ("samples", "target", "sentence"),
+@parametrize(
+    "samples, target, sentence",
     [(64, 0, "64 samples, not 16 × 3"), (48, -100, "some targets are -100")],
+    quick=1,
 )
 def test_a_batch_that_would_be_weighed_wrongly_is_refused(
     samples, target, sentence, shardings_lab, alpa
@@ -340,6 +342,7 @@ def step_under_autocast(uneven, rows, dtype=None) -> list[float]:
     return [found, wanted]
 
 
+@pytest.mark.deep
 def test_uneven_stages_refuse_a_message_of_another_dtype_or_shape():
     work, options = (step_under_autocast, lab("uneven_stages")), {"world_size": 3, "device": "cpu"}
     said = r"F0 has computed torch.bfloat16, \(4, 4\), but messages are torch.float32, \(4, 4\)"

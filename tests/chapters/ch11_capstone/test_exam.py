@@ -51,6 +51,7 @@ def test_without_a_fault_all_numbers_are_last_weeks(runs, last_week):
     assert [told["losses"] for told in again.values] == [t["losses"] for t in last_week.values]
 
 
+@pytest.mark.deep
 @parametrize("fault", [*SHOWS], quick=1)
 def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     for _ in range(TRIES):
@@ -61,6 +62,7 @@ def test_a_run_with_a_fault_shows_what_the_check_says(runs, last_week, fault):
     assert shown == SHOWS[fault]
 
 
+@pytest.mark.deep
 @parametrize("fault", [*SHOWS], quick=1)
 def test_evidence_differs_where_it_must_and_nowhere_else(runs, last_week, fault):
     shows, differs = SHOWS[fault], EXAM.compare_evidence(runs[fault], last_week)
