@@ -12,7 +12,7 @@ from cost_seconds import seconds
 from model_shapes import Gpu, Shape, gpu_named, model_named
 from planner import Choice, PlanSearch
 
-NAMES = {  # of models, and changed sizes: 126 layers divide into few equal stages
+NAMES = {  # of models, and changed sizes: the tree has equal stages, of which 126 layers make few
     "GPT-2 XL": ("gpt2-xl", {}), "Llama 3 8B": ("llama-3-8b", {}),
     "Llama 2 13B": ("llama-2-13b", {}), "Llama 3 70B": ("llama-3-70b", {}),
     "GPT-3 175B": ("gpt3-175b", {}), "Llama 3 405B": ("llama-3-405b", {"layers": 128}),
@@ -227,7 +227,8 @@ def all_advice() -> list[Advice]:
         advice("175B, 1,024 H100: all three dimensions", many, three),
         advice("175B, pipelines: 4 micro-batches a stage", many, full_pipes(many),
                {"pp": lower_bound(2)}),
-        advice("405B, 1,024 H100: recompute everything", huge, {"recompute": FULL}),
+        advice("405B, 1,024 H100: recompute everything", huge,
+               {"recompute": FULL, "recomputed": 1.0}),
         advice("7B, 4 A100 40 GB: ZeRO 3, recomputation", four,
                ALONE | {"zero": 3, "recompute": FULL}),
         advice("7B, 8 V100: ZeRO 2 (here without offload)", old, ALONE | {"zero": 2}),

@@ -115,6 +115,8 @@ VALUES = (
     "True or False"
 )
 
+FIXED = "chunks", "sequence", "ep", "etp", "replicas", "recomputed", "precision"
+
 
 def why_not(setting: Setting, recipe: Recipe) -> str:
     """Return the reason for which a recipe cannot be run; "" if it can."""
@@ -122,7 +124,10 @@ def why_not(setting: Setting, recipe: Recipe) -> str:
         return VALUES
     if recipe.ranks != setting.ranks:
         return f"it makes {recipe.ranks} ranks, and there are {setting.ranks}"
-    return str(why_impossible(setting.job(START), recipe))
+    job = setting.job(START)
+    if not job.is_even(recipe):
+        return "stages do not divide the layers"
+    return str(why_impossible(job, recipe))
 
 
 def has_values(recipe: Recipe) -> bool:
@@ -135,7 +140,7 @@ def has_values(recipe: Recipe) -> bool:
         and recipe.zero in range(4)
         and recipe.recompute in ("none", "full")
         and recipe.half in (True, False)
-        and not (recipe.chunks > 1 or recipe.sequence)
+        and all(getattr(recipe, name) == getattr(Recipe(), name) for name in FIXED)
     )
 
 

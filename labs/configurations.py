@@ -10,9 +10,9 @@ python labs/configurations.py
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cost_model import FULL, SELECTIVE, Job, Plan
+from cost_model import BF16, FP8, FULL, MXFP8, NVFP4, SELECTIVE, Job, Plan
 from model_shapes import gpu_named, model_named
 from planner import why_impossible
 
@@ -43,6 +43,20 @@ def need_possible(engine, plan: Plan, job: Job) -> None:
     need(engine, {reason: reason != ""})
 
 
+BEYOND = {
+    "ep": "the program shares out the experts, and no option does",
+    "replicas": "it has no replicas of shards",
+    "recomputed": "it recomputes all layers or none",
+    "precision": "this lab writes it with products in bf16",
+}
+
+
+def none_of(plan: Plan, *names) -> dict:
+    """Return reasons for `need`: an engine has none of these fields of a plan, keys of BEYOND."""
+    plan = replace(plan, ep=plan.ep * plan.etp)
+    return {BEYOND[name]: getattr(plan, name) != getattr(Plan(), name) for name in names}
+
+
 def machines_of(plan: Plan, job: Job) -> tuple[int, int]:
     """Return the number of machines, and of ranks on each."""
     each = min(job.gpu.machine, plan.ranks)
@@ -53,6 +67,19 @@ def machines_of(plan: Plan, job: Job) -> tuple[int, int]:
 def accumulation(plan: Plan, job: Job) -> int:
     """Return the number of micro-batches of each copy in a step."""
     return job.batch // (plan.dp * plan.micro_batch)
+
+
+def layers_of_chunks(layers, chunks) -> list[int]:
+    """Return the layers of each chunk of a model, in the order in which a sample meets them.
+
+    They are equal, if that is possible. If not, the two ends of the model count as a layer each,
+    and the last chunks have one more: the first stage keeps the most micro-batches.
+    """
+    if layers % chunks == 0:
+        return [layers // chunks] * chunks
+    least, more = divmod(layers + 2, chunks)
+    counts = [least + (number >= chunks - more) for number in range(chunks)]
+    return [count - (number in (0, chunks - 1)) for number, count in enumerate(counts)]
 
 
 # ---- Megatron-LM ----------------------------------------------------------------------------
@@ -73,6 +100,28 @@ def megatron_arguments(plan, batch, layers) -> dict:
     ...  # your code here
 
 
+def megatron_layout(layers, chunks) -> str:
+    """Return the value of --pipeline-model-parallel-layout: E is the embedding, L the loss."""
+    counts = layers_of_chunks(layers, chunks)
+    of_chunks = [f"t*{count}" * (count > 0) for count in counts]
+    return f"'E{'|'.join(of_chunks)}L'"
+
+
+def megatron_recomputing(plan, layers) -> dict:
+    """Return the options to recompute only a share of the layers of each chunk: its first ones."""
+    if plan.recompute != FULL or plan.recomputed == 1:
+        return {}
+    count = plan.recomputed * layers / (plan.pp * plan.chunks)
+    need("Megatron-LM", {f"{count:g} layers of each chunk cannot be recomputed": count % 1})
+    return {"--recompute-method": "block", "--recompute-num-layers": int(count)}
+
+
+NARROW = {
+    BF16: {},
+    FP8: {"--fp8-format": "hybrid", "--fp8-recipe": "tensorwise"},
+    MXFP8: {"--fp8-format": "e4m3", "--fp8-recipe": "mxfp8"},
+    NVFP4: {"--fp4-format": "e2m1", "--fp4-recipe": "nvfp4"},
+}
 SHARDED = {2: "optim_grads", 3: "optim_grads_params"}
 
 
@@ -105,6 +154,31 @@ def megatron_shape(shape) -> dict:
         options |= {"--attention-dropout": 0, "--hidden-dropout": 0}  # the defaults are 0.1
     if not shape.is_tied:
         options["--untie-embeddings-and-output-weights"] = True
+    if shape.head_width and not shape.attention_parameters:
+        options["--kv-channels"] = shape.head_width
+    return options
+
+
+def megatron_experts(plan, shape) -> dict:
+    """Return the options for a model's experts, and how they are shared out; {} without experts."""
+    if not shape.experts:
+        return {}
+    options = {
+        "--num-experts": shape.experts,
+        "--moe-router-topk": shape.chosen,
+        "--moe-ffn-hidden-size": shape.expert_mlp,
+        "--moe-grouped-gemm": True,
+        "--moe-token-dispatcher-type": "alltoall",
+        "--expert-model-parallel-size": plan.ep,
+        "--expert-tensor-parallel-size": plan.etp,  # by default the one of all else
+    }
+    if shape.shared_mlp:
+        options["--moe-shared-expert-intermediate-size"] = shape.shared_mlp
+    if shape.dense_layers:
+        dense = shape.dense_layers
+        options["--moe-layer-freq"] = f"'([0]*{dense}+[1]*{shape.layers - dense})'"
+    else:
+        options["--ffn-hidden-size"] = shape.expert_mlp  # unused, and the default is another one
     return options
 
 
@@ -116,22 +190,37 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
 
     With several machines, $HEAD is the name of one of them, at which all of them meet.
     """
-    groups = job.shape.kv_heads or job.shape.heads
+    shape, chunks = job.shape, plan.pp * plan.chunks
+    groups = shape.kv_heads or shape.heads
     need_possible("Megatron-LM", plan, job)
     need("Megatron-LM", {
         "it has no ALiBi, and the shape has neither a table of positions nor rotary angles":
-            not (job.shape.is_gated or job.shape.positions),
+            not (shape.is_gated or shape.positions),
         f"tp {plan.tp} does not divide {groups} heads of keys": groups % plan.tp,
+        "with tp and experts it always cuts the sequence":
+            shape.experts > 0 and plan.tp > 1 and not plan.sequence,
+        "it recomputes the inside of attention in all layers or in none":
+            plan.recompute == SELECTIVE and plan.recomputed < 1,
+        "it recomputes a share of the layers only where all chunks have equally many":
+            plan.recomputed < 1 and shape.layers % chunks,
     })  # fmt: skip
-    options = megatron_arguments(plan, job.batch, job.shape.layers)
+    options = megatron_arguments(plan, job.batch, shape.layers)
+    options |= megatron_recomputing(plan, shape.layers)
+    if shape.layers % chunks:
+        options.pop("--num-layers-per-virtual-pipeline-stage", None)
+        options["--pipeline-model-parallel-layout"] = megatron_layout(shape.layers, chunks)
     if plan.zero > 1:
         options |= {
             "--use-megatron-fsdp": True, "--use-distributed-optimizer": True,
             "--data-parallel-sharding-strategy": SHARDED[plan.zero],
             "--ckpt-format": "fsdp_dtensor",
         }  # fmt: skip
-    options |= megatron_overlap(plan) | megatron_shape(job.shape)
-    options |= {"--bf16": True, "--train-iters": steps}
+    if plan.replicas > 1:
+        options["--num-distributed-optimizer-instances"] = plan.replicas
+    options |= megatron_overlap(plan) | megatron_shape(shape) | megatron_experts(plan, shape)
+    options |= {"--bf16": True, "--train-iters": steps} | NARROW[plan.precision]
+    if plan.zero == 3 and plan.precision in (FP8, MXFP8):
+        options["--fp8-param-gather"] = True
     nodes, each = machines_of(plan, job)
     needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # required up to the H100
     start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one
@@ -139,7 +228,15 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
     meet = [MEETING] if nodes > 1 else []
     told = (name if value is True else f"{name} {value}" for name, value in options.items())
     lines = [start, *meet, "pretrain_gpt.py", *told]
-    return Configuration("Megatron-LM", " \\\n    ".join(lines))
+    return Configuration("Megatron-LM", " \\\n    ".join(lines), beyond_shapes(shape))
+
+
+def beyond_shapes(shape) -> dict:
+    """Return the options for what a shape has only as a number, which you have to add."""
+    more = shape.vectors - (2 if shape.is_gated else 13) * shape.width
+    latent = {"latent attention": "--multi-latent-attention, and its ranks"}
+    others = {"norms and biases": f"{int(more)} numbers in each layer that these options lack"}
+    return latent if shape.attention_parameters else others if more else {}
 
 
 # ---- DeepSpeed ------------------------------------------------------------------------------
@@ -164,6 +261,7 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
             plan.tp > 1 and plan.sequence,
         "its pipeline is not interleaved": plan.chunks > 1,
         "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,
+        **none_of(plan, "ep", "replicas", "recomputed", "precision"),
     })  # fmt: skip
     told = {
         "train_batch_size": job.batch * plan.tp,  # as if ranks along tp had samples of their own

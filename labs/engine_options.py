@@ -33,7 +33,11 @@ MEGATRON = """
     position-embedding-type rotary-base bf16 recompute-granularity recompute-method
     recompute-num-layers use-flash-attn train-iters train-samples use-megatron-fsdp
     data-parallel-sharding-strategy ckpt-format vocab-size tokenizer-type mock-data lr min-lr
-    attention-dropout hidden-dropout overlap-grad-reduce overlap-param-gather
+    attention-dropout hidden-dropout overlap-grad-reduce overlap-param-gather kv-channels
+    pipeline-model-parallel-layout num-distributed-optimizer-instances
+    num-experts moe-router-topk moe-ffn-hidden-size moe-grouped-gemm moe-token-dispatcher-type
+    moe-shared-expert-intermediate-size moe-layer-freq expert-model-parallel-size
+    expert-tensor-parallel-size fp8-format fp8-recipe fp8-param-gather fp4-format fp4-recipe
 """
 DEEPSPEED = """
     train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping
@@ -54,7 +58,11 @@ TORCHTITAN = """
     parallelism.context_parallel_degree parallelism.pipeline_parallel_schedule
     parallelism.pipeline_parallel_microbatch_size parallelism.pipeline_parallel_layers_per_stage
     parallelism.pipeline_parallel_first_stage_less_layers
-    parallelism.pipeline_parallel_last_stage_less_layers
+    parallelism.pipeline_parallel_last_stage_less_layers parallelism.expert_parallel_degree
+    parallelism.expert_tensor_parallel_degree activation_checkpoint.selective_ac_option
+    model.converters quantize.linear.float8.recipe_name
+    quantize.linear.float8.enable_fsdp_float8_all_gather quantize.linear.mx.recipe_name
+    quantize.grouped_mm.float8.fqns quantize.grouped_mm.mx.fqns
 """
 ACCELERATE = """
     distributed_type mixed_precision num_machines num_processes fsdp_config.fsdp_version

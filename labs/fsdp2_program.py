@@ -6,7 +6,7 @@ torchrun --nproc-per-node 4 labs/fsdp2_program.py
 
 import torch
 import torch.distributed as dist
-from configurations import need
+from configurations import need, none_of
 from cost_model import FULL, SELECTIVE, Plan
 from language_model import draw_batch, mean_loss, standard_library
 from tensor_engines import tensor_plan
@@ -64,6 +64,7 @@ def fsdp2(plan: Plan, batch, param_dtype="torch.bfloat16", reduce_dtype="torch.f
         "with tp this program leaves norms whole: plan with sequence=False":
             plan.tp > 1 and plan.sequence,
         "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
+        **none_of(plan, "ep", "replicas", "recomputed", "precision"),
         f"dp {plan.dp} × micro-batch {plan.micro_batch} does not divide the batch of {batch}":
             batch % (plan.dp * plan.micro_batch),
     })  # fmt: skip

@@ -8,7 +8,7 @@ python labs/more_configurations.py
 """
 
 import json
-from dataclasses import astuple
+from dataclasses import replace
 
 import yaml
 from configurations import (
@@ -19,27 +19,80 @@ from configurations import (
     megatron,
     need,
     need_possible,
+    none_of,
 )
-from cost_model import FULL, SELECTIVE, Job, Plan
+from cost_model import BF16, FP8, FULL, MXFP8, NONE, NVFP4, SELECTIVE, Job, Plan
 from model_shapes import gpu_named, model_named
 
 # ---- torchtitan -----------------------------------------------------------------------------
 
-FLAVORS = {"8B": "llama-3-8b", "70B": "llama-3-70b", "405B": "llama-3-405b"}
+FLAVORS = {  # of its models in 0.2.2, those that are in labs/model_shapes.py
+    ("llama3", "8B"): "llama-3-8b", ("llama3", "70B"): "llama-3-70b",
+    ("llama3", "405B"): "llama-3-405b", ("qwen3", "8B"): "qwen-3-8b", ("qwen3", "32B"): "qwen-3-32b",
+    ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+    ("deepseek_v3", "671B"): "deepseek-v3",
+}  # fmt: skip
 
 
-def flavor_of(shape) -> str | None:
-    """Return the name of a Llama 3 in torchtitan, whatever its context; None for other shapes."""
+def flavor_of(shape) -> tuple[str, str] | None:
+    """Return torchtitan's names of a model, whatever its context; None for other shapes."""
     known = {name: model_named(model, context=shape.context) for name, model in FLAVORS.items()}
-    return next((name for name, one in known.items() if astuple(one) == astuple(shape)), None)
+    return next((name for name, one in known.items() if one == replace(shape, source=one.source)),
+                None)  # fmt: skip
+
+
+CONVERTERS = {BF16: None, FP8: "float8", MXFP8: "mx"}
+
+
+def torchtitan_precision(plan: Plan, shape) -> dict:
+    """Return the sections that convert linear layers, and experts, to 8 bits."""
+    of = CONVERTERS[plan.precision]
+    if of is None:
+        return {}
+    recipe = {"recipe_name": "tensorwise", "enable_fsdp_float8_all_gather": plan.zero == 3}
+    told = {f"quantize.linear.{of}": recipe if of == "float8" else {"recipe_name": "mxfp8_cublas"}}
+    if shape.experts:
+        told[f"quantize.grouped_mm.{of}"] = {"fqns": ["experts"]}
+    return {"model": {"converters": list(told)}} | told
+
+
+def torchtitan_stages(plan: Plan, layers) -> dict:
+    """Return the options of a pipeline. Where stages are uneven, the two ends count as a layer each.
+
+    torchtitan derives the number of stages from the layers of each.
+    """
+    chunks = plan.pp * plan.chunks
+    ends = int(layers % chunks != 0)
+    each = -(-(layers + 2 * ends) // chunks)
+    stages = -(-(layers + 2 * ends) // each)
+    need("torchtitan", {f"stages of up to {each} layers would be {stages}": stages != chunks})
+    return {
+        "pipeline_parallel_schedule": "Interleaved1F1B" if plan.chunks > 1 else "1F1B",
+        "pipeline_parallel_microbatch_size": plan.micro_batch,
+        "pipeline_parallel_layers_per_stage": each,
+        "pipeline_parallel_first_stage_less_layers": ends,  # the default is 1
+        "pipeline_parallel_last_stage_less_layers": ends,
+    }
+
+
+def torchtitan_recomputing(plan: Plan) -> dict:
+    """Return the section on recomputation: of all layers, none, or every second, third, …"""
+    if plan.recompute == NONE or plan.recomputed == 1:
+        return {"mode": plan.recompute}
+    step = round(1 / plan.recomputed)
+    need("torchtitan", {f"it recomputes every second layer, or every third, or so on, and no share "
+                        f"of {plan.recomputed:g}": abs(step * plan.recomputed - 1) > 1e-6})  # fmt: skip
+    return {"mode": "selective", "selective_ac_option": str(step)}
 
 
 def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
     """Write the TOML of torchtitan 0.2.2; since then its configurations are Python."""
-    flavor = flavor_of(job.shape)
+    flavor, shape = flavor_of(job.shape), job.shape
+    shards = plan.dp * plan.cp // plan.replicas
     need_possible("torchtitan", plan, job)
     need("torchtitan", {
-        "it knows Llama 3 as 8B, 70B and 405B, and takes no other shape in TOML": flavor is None,
+        f"in TOML it takes its own models, and of ours {', '.join(FLAVORS.values())}":
+            flavor is None,
         "it shards gradients with the optimizer's states: there is no ZeRO 1": plan.zero == 1,
         "along cp it shards parameters, too: take ZeRO 2 or 3": plan.cp > 1 and plan.zero == 0,
         "copies that are not sharded stand alone, without tp and pp":
@@ -47,9 +100,14 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
         "with tp it always cuts the sequence": plan.tp > 1 and not plan.sequence,
         'its "selective" is another one: every second layer, or by operators':
             plan.recompute == SELECTIVE,
+        f"{plan.dp} copies cannot be {plan.replicas} replicas": plan.dp % plan.replicas,
+        "without ep it cuts experts along tp": plan.ep == 1 and shape.experts and plan.etp != plan.tp,
+        "each replica has all experts": shards * plan.tp % (plan.ep * plan.etp),
+        "it has no products in nvfp4": plan.precision == NVFP4,
     })  # fmt: skip
+    precision = torchtitan_precision(plan, shape)
     told = {
-        "model": {"name": "llama3", "flavor": flavor},
+        "model": dict(zip(("name", "flavor"), flavor)) | precision.pop("model", {}),
         "training": {
             "local_batch_size": plan.micro_batch if plan.pp == 1 else job.batch // plan.dp,
             "global_batch_size": job.batch,
@@ -57,23 +115,22 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
             "steps": steps,
         },
         "parallelism": {
-            "data_parallel_replicate_degree": 1 if plan.zero else plan.dp,
-            "data_parallel_shard_degree": plan.dp if plan.zero else 1,
+            "data_parallel_replicate_degree": plan.replicas if plan.zero else plan.dp,
+            "data_parallel_shard_degree": plan.dp // plan.replicas if plan.zero else 1,
             "fsdp_reshard_after_forward": "always" if plan.zero == 3 else "never",
             "tensor_parallel_degree": plan.tp,
             "pipeline_parallel_degree": plan.pp,
             "context_parallel_degree": plan.cp,
         },
-        "activation_checkpoint": {"mode": plan.recompute},
+        "activation_checkpoint": torchtitan_recomputing(plan),
     }
     if plan.pp > 1:
+        told["parallelism"] |= torchtitan_stages(plan, shape.layers)
+    if shape.experts:
         told["parallelism"] |= {
-            "pipeline_parallel_schedule": "Interleaved1F1B" if plan.chunks > 1 else "1F1B",
-            "pipeline_parallel_microbatch_size": plan.micro_batch,
-            "pipeline_parallel_layers_per_stage": job.shape.layers // (plan.pp * plan.chunks),
-            "pipeline_parallel_first_stage_less_layers": 0,  # the default is 1
-            "pipeline_parallel_last_stage_less_layers": 0,
-        }
+            "expert_parallel_degree": plan.ep, "expert_tensor_parallel_degree": plan.etp,
+        }  # fmt: skip
+    told |= precision
     return Configuration("torchtitan", write_toml(told))
 
 
@@ -102,9 +159,12 @@ def accelerate(plan: Plan, job: Job) -> Configuration:
         "its tp has no sequence parallelism: plan with sequence=False":
             plan.tp > 1 and plan.sequence,
         "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
+        f"{plan.dp} copies cannot be {plan.replicas} replicas": plan.dp % plan.replicas,
+        **none_of(plan, "ep", "recomputed", "precision"),
     })  # fmt: skip
     nodes, _ = machines_of(plan, job)
-    sizes = {"dp_replicate": 1, "dp_shard": plan.dp, "tp": plan.tp, "cp": plan.cp}
+    shards = plan.dp // plan.replicas
+    sizes = {"dp_replicate": plan.replicas, "dp_shard": shards, "tp": plan.tp, "cp": plan.cp}
     told = {
         "distributed_type": "FSDP",
         "mixed_precision": "bf16",
@@ -113,9 +173,7 @@ def accelerate(plan: Plan, job: Job) -> Configuration:
         "fsdp_config": {
             "fsdp_version": 2,
             "fsdp_reshard_after_forward": plan.zero == 3,
-            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-            "fsdp_transformer_layer_cls_to_wrap":
-                "LlamaDecoderLayer" if job.shape.is_gated else "GPT2Block",
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",  # in units that the model names
             "fsdp_activation_checkpointing": plan.recompute == FULL,
         },
         "parallelism_config": {f"parallelism_config_{k}_size": n for k, n in sizes.items()},
@@ -140,11 +198,14 @@ def nanotron(plan: Plan, job: Job, steps=1000) -> Configuration:
     shape = job.shape
     need_possible("nanotron", plan, job)
     need("nanotron", {
-        "it trains Llama, Qwen2 and Starcoder2, and this lab writes its Llama": not shape.is_gated,
+        "it trains Llama, Qwen2 and Starcoder2, and this lab writes its Llama":
+            not shape.is_gated or shape.head_width or shape.vectors != 2 * shape.width,
         "it has ZeRO 0 and 1": plan.zero > 1,
         "its Llama has no context parallelism": plan.cp > 1,
         "its pipelines are not interleaved": plan.chunks > 1,
         "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
+        "its Llama has no experts": shape.experts,
+        **none_of(plan, "replicas", "recomputed", "precision"),
     })  # fmt: skip
     told = {
         "parallelism": {

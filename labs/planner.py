@@ -9,14 +9,20 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-from cost_model import FULL, NONE, SELECTIVE, Engine, Job, Plan, memory, model_flops
-from cost_seconds import seconds
-from model_shapes import gpu_named, model_named
+from calibrated_engines import ANY, Calibrated, known_engines
+from cost_model import BF16, FULL, NONE, PRECISIONS, SELECTIVE, Job, Plan, memory, model_flops
+from cost_seconds import product_flops, seconds
+from model_shapes import Gpu, Shape, gpu_named
+from own_clusters import read_cluster
+from own_models import shape_from
 
 FITS = 0.93  # of a GPU's memory: the driver and gaps between blocks take the rest
 MOST_GPUS = 2**15
 TOKENS = 4e6  # per step, about
+LONGEST = 8192  # context that is planned for unless another one is asked for
 CHUNKS = 1, 2, 4, 5, 8, 10
+SHARES = 1.0, 0.5, 0.25  # of the layers that are recomputed
+APART = "dp", "tp", "pp", "cp", "ep", "etp", "zero", "replicas"  # of which the best is shown
 
 # ---- All plans ------------------------------------------------------------------------------
 
@@ -25,48 +31,79 @@ def divisors(n) -> list[int]:
     return [d for d in range(1, n + 1) if n % d == 0]
 
 
-def all_plans(job: Job, gpus: int) -> Plan:
-    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
-
-    Micro-batches are powers of 2; chunks are those of CHUNKS. All stages are equal.
-
-    Returns  one plan of arrays
-    """
-    meshes = [
-        (gpus // (tp * pp * cp), tp, pp, cp)
+def all_meshes(job: Job, gpus: int) -> list[tuple]:
+    """Return (dp, tp, pp, cp, ep, etp) of every mesh: experts are cut like the rest, or not."""
+    experts = job.shape.experts
+    return [
+        (gpus // (tp * pp * cp), tp, pp, cp, ep, etp)
         for tp in divisors(gpus)
         for pp in divisors(gpus // tp)
         for cp in divisors(gpus // (tp * pp))
+        for ep in (divisors(experts) if experts else [1])
+        for etp in ({1, tp} if experts else {1})
     ]
-    largest = max(1, job.batch)
-    sizes = [2**k for k in range(int(np.log2(largest)) + 1)]
-    rest = [
-        (zero, size, recompute, chunks)
-        for zero in range(4)
-        for size in sizes
-        for recompute in (NONE, SELECTIVE, FULL)
-        for chunks in CHUNKS
-    ]
-    rows = np.repeat(np.array(meshes), len(rest), 0)
-    dp, tp, pp, cp = rows.T
-    zero, size, recompute, chunks = (np.tile(np.array(of), len(meshes)) for of in zip(*rest))
-    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
-                np.full(len(dp), job.engine.sequence))  # fmt: skip
+
+
+def options_of(job: Job, gpus: int, dp: int, is_piped: bool, has_copies: bool) -> list[np.ndarray]:
+    """Return ZeRO's stages and replicas, micro-batches, recomputation, its share, and chunks.
+
+    Micro-batches are powers of 2. ZeRO 2 and 3 are left out in a pipeline: they would gather or
+    reduce for each micro-batch. With ZeRO 3, each machine may be a replica.
+    """
+    each, machine = job.batch // dp, job.gpu.machine
+    sizes = [2**k for k in range(each.bit_length()) if job.batch % (dp * 2**k) == 0]
+    sharded = [(zero, 1) for zero in range(1 + has_copies * (1 if is_piped else 3))]
+    if (3, 1) in sharded and gpus > machine and gpus % machine == 0:
+        sharded.append((3, gpus // machine))
+    again = [(NONE, 1.0), *((FULL, share) for share in SHARES)]
+    again += [(SELECTIVE, 1.0)] * (not job.engine.is_fused)
+    rows = [(zero, replicas, size, recompute, share, chunks)
+            for zero, replicas in sharded for size in sizes for recompute, share in again
+            for chunks in (CHUNKS if is_piped else [1])]  # fmt: skip
+    return [np.array(column) for column in zip(*rows)]
+
+
+def all_plans(job: Job, gpus: int, precision=BF16) -> tuple[Plan, Counter]:
+    """Make every layout of so many ranks, with every stage of ZeRO and recomputation.
+
+    Returns  the plans that are possible, as one plan of arrays; how many each reason forbids
+    """
+    groups, found, rejected = {}, [], Counter()
+    for mesh in all_meshes(job, gpus):
+        dp, _, pp, cp, *_ = mesh
+        groups.setdefault((dp, pp > 1, dp * cp > 1), []).append(mesh)
+    for kind, meshes in groups.items():
+        options = options_of(job, gpus, *kind)
+        if not options:
+            rejected["dp does not divide the batch"] += len(meshes)
+            continue
+        count = len(options[0])
+        dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), count, 0).T
+        zero, replicas, size, recompute, share, chunks = (np.tile(x, len(meshes)) for x in options)
+        plan = Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
+                    *np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, share, precision))  # fmt: skip
+        reasons = why_impossible(job, plan)
+        rejected.update(reasons[reasons != ""].tolist())
+        found.append(select_plans(plan, reasons == ""))
+    names = [f.name for f in fields(Plan)]
+    columns = ([getattr(plan, name) for plan in found] for name in names)
+    return Plan(*(np.concatenate(column or [[]]) for column in columns)), rejected
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     """Return for each plan the first reason that forbids it, or an empty text."""
     shape = job.shape
+    narrow = np.where(shape.experts, shape.expert_mlp, shape.mlp)
+    cut = np.where(shape.experts, plan.etp, plan.tp)
     reasons = {
+        "the GPU has no products in this precision": product_flops(job, plan) == 0,
         "tp does not divide the heads": shape.heads % plan.tp != 0,
         "tp does not divide the heads of keys": (shape.kv_heads or shape.heads) % plan.tp != 0,
-        "tp does not divide the MLP's width": shape.mlp % plan.tp != 0,
+        "tp does not divide the MLP's width": (shape.mlp % plan.tp != 0) | (narrow % cut != 0),
         "tp does not divide the tokens of a sequence, or of its part along cp":
             plan.sequence & (shape.context % (plan.cp * plan.tp) != 0),
         "there are more stages, or chunks of them, than layers":
-            plan.pp * plan.chunks > shape.layers,
-        "stages do not divide the layers, and this planner makes equal ones only":
-            shape.layers % (plan.pp * plan.chunks) != 0,
+            plan.pp * plan.chunks > shape.layers + 2,
         "dp times the micro-batch does not divide the batch":
             job.batch % (plan.dp * plan.micro_batch) != 0,
         "cp does not divide the context into zigzags": shape.context % (2 * plan.cp) != 0,
@@ -75,9 +112,17 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
         "chunks without a pipeline": (plan.chunks > 1) & (plan.pp == 1),
         "interleaving needs a multiple of pp micro-batches":
             (plan.chunks > 1) & (job.microbatches(plan) % plan.pp != 0),
-        "ZeRO without copies": (plan.zero > 0) & (plan.dp * plan.cp == 1),
+        "ZeRO without copies": (plan.zero > 0) & (job.copies(plan) == 1),
         "left out: ZeRO 2 and 3 in a pipeline, which gather or reduce for each micro-batch":
             (plan.zero > 1) & (plan.pp > 1),
+        "replicas of shards do not divide the copies":
+            (plan.replicas > 1)
+            & ((plan.zero == 0) | (job.copies(plan) % plan.replicas != 0)
+               | (job.copies(plan) <= plan.replicas)),
+        "ep does not divide the experts":
+            (np.maximum(shape.experts, 1) % plan.ep != 0),
+        "ep times etp does not divide the ranks of a stage":
+            (plan.ranks // plan.pp % (plan.ep * plan.etp) != 0),
     }  # fmt: skip
     return np.select(list(reasons.values()), list(reasons), "")
 
@@ -97,6 +142,7 @@ class Choice:
     seconds: dict
     memory: dict
     job: Job
+    trust: Calibrated | None = None
 
     @property
     def tokens_per_second(self) -> float:
@@ -115,6 +161,11 @@ class Choice:
         others = {k: v for k, v in self.seconds.items() if k not in ("compute", "total")}
         return max(others, key=others.get)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which seconds 80 % of published runs took that were predicted like this one."""
+        return self.trust and self.trust.interval(self.plan, self.seconds["total"])
+
     def hours(self, tokens) -> float:
         """Return the GPU-hours for so many tokens."""
         return tokens / self.tokens_per_second * self.plan.ranks / 3600
@@ -130,10 +181,9 @@ class Choice:
 class PlanSearch:
     """All plans for a job on so many GPUs."""
 
-    def __init__(self, job: Job, gpus: int):
-        self.job, self.gpus, self.plans = job, gpus, all_plans(job, gpus)
-        self.impossible = why_impossible(job, self.plans)
-        self.possible = select_plans(self.plans, self.impossible == "")
+    def __init__(self, job: Job, gpus: int, precision=BF16, trust: Calibrated | None = None):
+        self.job, self.gpus, self.precision, self.trust = job, gpus, precision, trust
+        self.possible, self.rejected = all_plans(job, gpus, precision)
         self.memory = memory(job, self.possible)
         self.room = FITS * job.gpu.memory
         self.fits = self.memory["total"] <= self.room
@@ -149,14 +199,14 @@ class PlanSearch:
         (plan,) = select_plans(self.possible, [number]).each()
         of = ({kind: float(np.broadcast_to(x, self.fits.shape)[number]) for kind, x in each.items()}
               for each in (self.seconds, self.memory))  # fmt: skip
-        return Choice(plan, *of, self.job)
+        return Choice(plan, *of, self.job, self.trust)
 
     def best(self, count=10) -> list[Choice]:
-        """Return the fastest plans, one for each mesh and stage of ZeRO."""
+        """Return the fastest plans, one for each mesh and way to shard."""
         found, seen = [], set()
         for number in self.ranking:
             plan = self.possible
-            key = tuple(getattr(plan, name)[number] for name in ("dp", "tp", "pp", "cp", "zero"))
+            key = tuple(getattr(plan, name)[number] for name in APART)
             if key not in seen:
                 seen.add(key)
                 found.append(self.choice(number))
@@ -166,7 +216,7 @@ class PlanSearch:
 
     def count_rejections(self) -> Counter:
         """Count the plans that each reason forbids."""
-        reasons = Counter(self.impossible[self.impossible != ""].tolist())
+        reasons = self.rejected.copy()
         reasons["too large for the memory"] = int((~self.fits).sum())
         return reasons
 
@@ -175,25 +225,36 @@ class PlanSearch:
         return self.choice(int(np.argmin(np.broadcast_to(self.memory["total"], self.fits.shape))))
 
 
-def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
+def plan(
+    model, gpus, batch=None, context=None, software=ANY, precision=BF16, cluster=None, engine=None
+) -> PlanSearch:
     """Find all plans to train a model, such as plan("llama-70b", "64xH100", batch=1024).
 
-    model    a name of labs/model_shapes.py, or a Shape
-    gpus     how many of which kind
-    batch    samples per step; by default about four million tokens, which the GPUs can share
-    context  tokens of a sample; a table of positions that is shorter grows with it
-    Raises   ValueError, in one sentence, for invalid arguments, and where nothing fits
+    model      a name of labs/model_shapes.py, a file as labs/own_models.py takes it, or a Shape
+    gpus       how many of which kind; with a cluster, how many
+    batch      samples per step; by default about four million tokens, which the GPUs can share
+    context    tokens of a sample; a table of positions that is shorter grows with it. By default
+               the model's, of which LONGEST at most: a config.json states what it can read
+    software   whose calibrated engine predicts: a name of labs/calibrated_engines.py
+    precision  of the matrix products: one of PRECISIONS
+    cluster    a file as labs/own_clusters.py takes it
+    engine     another one than that of the software; it has no published errors
+    Raises     ValueError, in one sentence, for invalid arguments, and where nothing fits
     """
     for name, number in {"batch": batch, "context": context}.items():
         if number is not None and number < 1:
             raise ValueError(f"{name} is a number of 1 or more, not {number}")
-    shape = model_named(model) if isinstance(model, str) else model
-    if context:
-        positions = max(shape.positions, context) if shape.positions else 0
-        shape = replace(shape, context=context, positions=positions)
-    count, gpu = gpus_in(gpus)
+    if precision not in PRECISIONS:
+        raise ValueError(f"no precision is called {precision!r}: {', '.join(PRECISIONS)}")
+    shape = model if isinstance(model, Shape) else shape_from(model)
+    context = context or min(shape.context, LONGEST)
+    positions = max(shape.positions, context) if shape.positions else 0
+    shape = replace(shape, context=context, positions=positions)
+    count, gpu = gpus_in(gpus, cluster)
     batch = batch or nearest_batch(TOKENS / shape.context, count)
-    planned = PlanSearch(Job(shape, gpu, batch, engine or Engine()), count)
+    trust = None if engine else find_software(software)
+    job = Job(shape, gpu, batch, engine or trust.engine)
+    planned = PlanSearch(job, count, precision, trust)
     if not len(planned.possible.dp):
         raise ValueError(none_possible(planned))
     if not planned.fits.any():
@@ -201,12 +262,22 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> PlanSearch:
     return planned
 
 
-def gpus_in(text) -> tuple[int, object]:
-    """Return (64, the GPU) for "64xH100"."""
+def find_software(name) -> Calibrated:
+    """Return a software's calibrated engine by its name, in any case, or raise ValueError."""
+    known = {of.lower(): one for of, one in known_engines().items()}
+    if name.lower() not in known:
+        raise ValueError(f"no software is called {name!r}; known are {', '.join(known_engines())}")
+    return known[name.lower()]
+
+
+def gpus_in(text, cluster=None) -> tuple[int, Gpu]:
+    """Return (64, the GPU) for "64xH100", or for 64 and a file that describes a cluster."""
     number, x, kind = str(text).partition("x")
-    if not x or not number.isdigit() or int(number) < 1:
+    if not (x or cluster) or not number.isdigit() or int(number) < 1:
         raise ValueError(f"GPUs are given as in 64xH100, a number of 1 or more, not {text!r}")
-    return int(number), gpu_named(kind)
+    if cluster and x:
+        raise ValueError(f"the cluster says which GPU it has: give {number} instead of {text}")
+    return int(number), read_cluster(cluster) if cluster else gpu_named(kind)
 
 
 def nearest_batch(samples, gpus) -> int:
@@ -220,7 +291,7 @@ def none_possible(planned: PlanSearch) -> str:
     job = planned.job
     told = f"no plan is possible on {planned.gpus} GPUs"
     other = nearest_batch(job.batch, planned.gpus)
-    if len(PlanSearch(replace(job, batch=other), planned.gpus).possible.dp):
+    if len(PlanSearch(replace(job, batch=other), planned.gpus, planned.precision).possible.dp):
         return f"{told} with {job.batch} samples in a step; with {other} samples there are plans"
     return f"{told}; most often, {planned.count_rejections().most_common(1)[0][0]}"
 
@@ -234,7 +305,7 @@ def too_large(planned: PlanSearch) -> str:
     )
     count = 2 * planned.gpus
     while count <= MOST_GPUS:
-        if PlanSearch(job, count).fits.any():
+        if PlanSearch(job, count, planned.precision).fits.any():
             return f"{told}. {count:,} such GPUs would do"
         count *= 2
     return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
@@ -245,26 +316,27 @@ def too_large(planned: PlanSearch) -> str:
 
 def describe_plan(plan: Plan, micro_batch=False) -> str:
     """Describe a plan, as in "dp 4 tp 2, ZeRO 3, recomputed"; its micro-batch, if asked for."""
-    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
+    axes = ("dp", "tp", "pp", "cp", "ep", "etp")
+    sizes = [f"{axis} {n}" for axis in axes if (n := getattr(plan, axis)) > 1]
     more = [f"{plan.chunks} chunks"] * (plan.chunks > 1) + [f"ZeRO {plan.zero}"] * (plan.zero > 0)
+    more += [f"{plan.replicas} replicas"] * (plan.replicas > 1)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
-    again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
+    more += [plan.precision] * (plan.precision != BF16)
+    part = f"{plan.recomputed:.0%} of the layers " * (plan.recomputed < 1)
+    again = {FULL: [f"{part}recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])
 
 
-HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "tokens/s/GPU",
-         "MFU", "memory", "most beside computing"]  # fmt: skip
+HEADS = ["a step", "80 % of runs", "tokens/s/GPU", "MFU", "memory", "plan"]
 
 
 def row_of(choice: Choice) -> list[str]:
     """Return what one plan is and costs, as a row under HEADS."""
-    plan, total = choice.plan, choice.seconds["total"]
+    total, between = choice.seconds["total"], choice.interval
     return [
-        *(str(size) for size in (plan.dp, plan.tp, plan.pp, plan.cp, plan.zero)),
-        str(plan.micro_batch), plan.recompute, f"{total:.3g} s",
-        f"{choice.tokens_per_second / plan.ranks:,.0f}", f"{choice.mfu:.0%}",
-        f"{choice.memory['total'] / 1e9:.0f} GB",
-        f"{choice.binds}, {choice.seconds[choice.binds] / total:.0%}",
+        f"{total:.3g} s", "–".join(f"{x:.3g}" for x in between) + " s" if between else "unknown",
+        f"{choice.tokens_per_second / choice.plan.ranks:,.0f}", f"{choice.mfu:.0%}",
+        f"{choice.memory['total'] / 1e9:.0f} GB", describe_plan(choice.plan, micro_batch=True),
     ]  # fmt: skip
 
 
@@ -281,9 +353,8 @@ def describe_training_cost(choice: Choice, tokens) -> str:
 
 def main():
     planned = plan("llama-70b", "64xH100", batch=512)
-    print(" | ".join(HEADS))
-    for choice in planned.best(8):
-        print(" | ".join(row_of(choice)))
+    for row in (HEADS, *map(row_of, planned.best(8))):
+        print(" | ".join(row))
     print(describe_training_cost(planned.best(1)[0], 15e12))
     for reason, count in planned.count_rejections().most_common():
         print(f"{count:,} plans: {reason}")

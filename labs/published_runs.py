@@ -5,7 +5,9 @@ python labs/published_runs.py
 """
 
 import csv
+import re
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from cost_model import FULL, NONE, Engine, Job, Plan, memory
 from cost_seconds import seconds
 from model_shapes import GPUS, Gpu, Shape
 from scipy.optimize import least_squares
+from scipy.special import expit, logit
 
 RUNS = next(
     path for folder in Path(__file__).resolve().parents
@@ -76,7 +79,13 @@ def number(row, column, otherwise=np.nan) -> float:
 
 
 def is_usable(row) -> bool:
-    return row["src"] in SOURCES and all(row[c] for c in ("layers", "hidden", "gbs"))
+    """Return whether a row says enough to be predicted, and does not contradict itself."""
+    if row["src"] not in SOURCES or not all(row[c] for c in ("layers", "hidden", "gbs")):
+        return False
+    stated = re.search(r"grad_acc=(\d+)", row["note"])
+    return not stated or int(stated[1]) == number(row, "gbs") / (
+        number(row, "dp") * number(row, "mbs")
+    )
 
 
 def runs_of(sources=tuple(SOURCES), path=RUNS) -> Runs:
@@ -131,31 +140,38 @@ def name_of(row) -> str:
 
 STARTS = {
     "Megatron-DeepSpeed": Engine(
-        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.1,
+        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.4, reduced_bytes=2.0,
         gradient_bytes=2.0, base=5e9,
     ),
     "nanotron": Engine(
         is_balanced=True, launch=4.5e-3, hop=1e-6, crossing=3.5e-3, launch_pp=5.5e-3,
-        hop_pp=2.3e-3, crossing_pp=5e-4, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
+        hop_pp=2.3e-3, crossing_pp=5e-4, unit=1e-5,
+        stall=0.2, crowd=512, kept=20.0, kept_mlp=11.0, kept_whole=1.0,
         gradient_bytes=5.0, logits=8.0,
     ),
     "FSDP": Engine(launch=1e-3, updating=300.0),
 }  # fmt: skip
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
-    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_pp", "message", "around",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_late", "exposed_pp", "message", "stall", "around",
     "unit", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
+SHARES = "inside", "across", "exposed", "exposed_late", "exposed_pp"  # between 0 and 1
 OF_MEMORY = (
     "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
     "averaging", "units",
 )  # fmt: skip
-FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
-OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held near its start
+FAR, ROUNDS, FULL_AT, MOST = 1.5, 6, 0.93, 2 / 3
+OF_SECONDS, OF_BYTES = 0.3, 1.0  # how strongly a number is held near its start
 
 
-def predict_seconds(runs: Runs, engine: Engine) -> np.ndarray:
-    """Predict the seconds of a step for each run."""
+def predict_seconds(runs: Runs, engine: Engine, stalls=None) -> np.ndarray:
+    """Predict the seconds of a step for each run.
+
+    stalls  whether its messages stall, if that is known
+    """
+    if stalls is not None:
+        engine = replace(engine, crowd=np.where(stalls, 0, np.inf))
     return seconds(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
@@ -164,34 +180,56 @@ def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
-def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
-    """Find the engine whose predictions are nearest to what was measured, in ratios.
+def unbounded(numbers, is_share):
+    """Return numbers as searched for: the logarithm, or that of the odds of a share below 1."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(is_share, logit(numbers), np.log(numbers))
+
+
+def nearest(start: Engine, free, gaps, prior, close=1e-8) -> Engine:
+    """Find the engine with the smallest gaps between predictions and measurements.
 
     Numbers stay near those of `start` where the runs do not say otherwise; a 0 remains 0.
 
+    gaps   takes an engine and returns the gap of each run, of logarithms
     close  the search ends when a step gains less than that share
     """
     free = [name for name in sorted(free) if getattr(start, name) > 0]
-    first = np.log([getattr(start, name) for name in free])
+    is_share = np.array([name in SHARES for name in free])
+    first = unbounded(np.array([getattr(start, name) for name in free]), is_share)
 
     def make_engine(x) -> Engine:
-        return replace(start, **dict(zip(free, np.exp(x))))
+        numbers = np.where(is_share.reshape(-1, *[1] * (np.ndim(x) - 1)), expit(x), np.exp(x))
+        return replace(start, **dict(zip(free, numbers)))
 
     def residuals(x):
-        ratios = np.log(predict(runs, make_engine(x)) / measured)
-        return np.concatenate([ratios, prior * (x - first)])
+        return np.concatenate([gaps(make_engine(x)), prior * (x - first)])
 
     def slopes(x):
         # One call predicts with all engines: the first at x, each other with one number moved.
         step = 1e-7
         moved = x + step * np.eye(len(x) + 1, len(x), -1)
-        logs = np.log(predict(runs, make_engine(moved.T[:, :, None])))
-        return np.concatenate([(logs[1:] - logs[0]).T / step, prior * np.eye(len(x))])
+        of_each = gaps(make_engine(moved.T[:, :, None]))
+        return np.concatenate([(of_each[1:] - of_each[0]).T / step, prior * np.eye(len(x))])
 
     found = least_squares(
         residuals, first, slopes, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close
     )
     return make_engine(found.x)
+
+
+def time_gaps(engine: Engine, runs: Runs, stalls):
+    return np.log(predict_seconds(runs, engine, stalls) / runs.seconds)
+
+
+def memory_gaps(engine: Engine, runs: Runs):
+    """Return the gaps of bytes. Of a run whose bytes are unknown, it counts whether it fitted."""
+    predicted = np.log(predict_memory(runs, engine))
+    room = np.log(FULL_AT * runs.job.gpu.memory)
+    wrongly = np.where(
+        runs.is_oom, np.minimum(predicted - room, 0), np.maximum(predicted - room, 0)
+    )
+    return np.where(np.isnan(runs.memory), wrongly, predicted - np.log(runs.memory))
 
 
 def calibrate_engine(
@@ -206,21 +244,37 @@ def calibrate_engine(
     exact  names of numbers that keep their start
     close  how exactly to search: see nearest
     """
-    known = ~runs.is_oom & ~np.isnan(runs.memory)
-    if known.any():
-        some = runs.where(known)
-        start = nearest(
-            start, set(OF_MEMORY) - set(exact), predict_memory, some, some.memory, held[1], close
-        )
+    gaps = partial(memory_gaps, runs=runs)
+    start = nearest(start, set(OF_MEMORY) - set(exact), gaps, held[1], close)
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
-    engine, counts, free = start, np.ones(len(timed), bool), set(OF_TIME) - set(exact)
+    engine, free = start, set(OF_TIME) - set(exact)
+    counts, stalls = np.ones(len(timed), bool), timed.plan.ranks >= start.crowd
     for _ in range(ROUNDS):
-        some = timed.where(counts)
-        engine = nearest(start, free, predict_seconds, some, some.seconds, held[0], close)
-        before, counts = counts, timed.seconds < FAR * predict_seconds(timed, engine)
+        gaps = partial(time_gaps, runs=timed.where(counts), stalls=stalls[counts])
+        engine = nearest(start, free, gaps, held[0], close)
+        stalls, before = find_stalled(timed, engine), counts
+        counts = timed.seconds < FAR * predict_seconds(timed, engine, stalls)
         if (counts == before).all():
             break
-    return engine
+    return replace(engine, crowd=smallest_crowd(timed, stalls))
+
+
+def find_stalled(runs: Runs, engine: Engine) -> np.ndarray:
+    """Return which runs took rather as long as if their messages had stalled."""
+    both = [predict_seconds(runs, engine, np.full(len(runs), is_so)) for is_so in (False, True)]
+    without, stalled = abs(np.log(both / runs.seconds))
+    return stalled < without
+
+
+def smallest_crowd(runs: Runs, stalls) -> float:
+    """Return the number of GPUs from which on most pipelines stall: at least MOST of them."""
+    piped = runs.plan.pp > 1
+    sizes, found = runs.plan.ranks[piped], np.inf
+    for size in np.unique(sizes)[::-1]:
+        if np.mean(stalls[piped][sizes >= size]) < MOST:
+            break
+        found = size
+    return found
 
 
 def cross_validated_predictions(

@@ -10,11 +10,11 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from configurations import SHARDED, Configuration
-from cost_model import FULL, NONE, SELECTIVE, Job, Plan
+from configurations import NARROW, SHARDED, Configuration, megatron_layout
+from cost_model import BF16, FULL, NONE, SELECTIVE, Job, Plan
 from engine_options import options_of
 from model_shapes import gpu_named, model_named
-from more_configurations import WRITERS
+from more_configurations import CONVERTERS, FLAVORS, WRITERS
 
 # ---- A plan from its configuration ----------------------------------------------------------
 
@@ -39,13 +39,8 @@ def plan_of(configuration: Configuration) -> Plan:
 
 
 BEYOND_PLANS = (
-    "--expert-model-parallel-size",
-    "--num-experts",
     "--decoder-first-pipeline-num-layers",
     "--decoder-last-pipeline-num-layers",
-    "--pipeline-model-parallel-layout",
-    "--num-distributed-optimizer-instances",
-    "parallelism.expert_parallel_degree",
     "zero_optimization.zero_hpz_partition_size",
 )
 
@@ -53,25 +48,53 @@ BEYOND_PLANS = (
 def read_megatron(found, program) -> Plan:
     if not {"--nnodes", "--nproc-per-node"} <= set(found):
         raise ValueError("how many ranks are there? torchrun's --nnodes and --nproc-per-node say")
-    number = lambda name: int(found.get(f"--{name}", 1))  # noqa: E731
+    number = lambda name, otherwise=1: int(found.get(f"--{name}", otherwise))  # noqa: E731
     sizes = [number(f"{axis}-parallel-size") for axis in
              ("tensor-model", "pipeline-model", "context")]  # fmt: skip
     tp, pp, cp = sizes
     dp = whole_share(number("nnodes") * number("nproc-per-node"), tp * pp * cp, "ranks")
     micro_batch = number("micro-batch-size")
     whole_share(number("global-batch-size"), dp * micro_batch, "samples")
-    layers = whole_share(number("num-layers"), pp, "layers")
-    chunks = number("num-virtual-stages-per-pipeline-rank")
-    of_chunk = whole_share(layers, chunks, "layers")
-    of_chunk = int(found.get("--num-layers-per-virtual-pipeline-stage", of_chunk))
-    whole_share(layers, of_chunk, "layers")
     zero = int("--use-distributed-optimizer" in found)
     if "--use-megatron-fsdp" in found:
         zero = {way: stage for stage, way in SHARDED.items()}[
             found["--data-parallel-sharding-strategy"]
         ]
-    recompute, chunks = found.get("--recompute-granularity", NONE), layers // of_chunk
-    return Plan(dp, *sizes, zero, micro_batch, recompute, chunks, "--sequence-parallel" in found)
+    recompute, chunks = found.get("--recompute-granularity", NONE), read_megatron_chunks(found)
+    share = 1.0
+    if found.get("--recompute-method") == "block":
+        of_chunk = whole_share(number("num-layers"), pp * chunks, "layers")
+        share = number("recompute-num-layers") / of_chunk
+    ep = number("expert-model-parallel-size")
+    etp = number("expert-tensor-parallel-size", tp if "--num-experts" in found else 1)
+    replicas = number("num-distributed-optimizer-instances")
+    return Plan(dp, *sizes, zero, micro_batch, recompute, chunks, "--sequence-parallel" in found,
+                ep, etp, replicas, share, read_megatron_precision(found))  # fmt: skip
+
+
+def read_megatron_chunks(found) -> int:
+    """Return how many chunks a stage has. Raises ValueError for a layout that Plan does not mean."""
+    number = lambda name, otherwise=1: int(found.get(f"--{name}", otherwise))  # noqa: E731
+    pp, layers = number("pipeline-model-parallel-size"), number("num-layers")
+    if layout := found.get("--pipeline-model-parallel-layout"):
+        parts = layout.count("|") + 1
+        if f"'{layout}'" != megatron_layout(layers, parts):
+            raise ValueError(f"no Plan can say the layout {layout}")
+        return whole_share(parts, pp, "chunks")
+    of_stage = whole_share(layers, pp, "layers")
+    of_chunk = whole_share(of_stage, number("num-virtual-stages-per-pipeline-rank"), "layers")
+    return whole_share(
+        of_stage, number("num-layers-per-virtual-pipeline-stage", of_chunk), "layers"
+    )
+
+
+def read_megatron_precision(found) -> str:
+    for precision, options in NARROW.items():
+        if options and options.items() <= found.items():
+            return precision
+    if {"--fp8-format", "--fp4-format"} & set(found):
+        raise ValueError("no Plan can say this format and recipe of narrow products")
+    return BF16
 
 
 def read_deepspeed(found, program) -> Plan:
@@ -88,32 +111,36 @@ def read_torchtitan(found, program) -> Plan:
     at = lambda name, otherwise=1: found.get(f"parallelism.{name}", otherwise)  # noqa: E731
     pp, shard = at("pipeline_parallel_degree"), at("data_parallel_shard_degree")
     copies, mode = at("data_parallel_replicate_degree"), found["activation_checkpoint.mode"]
-    if copies > 1 and shard > 1:
-        raise ValueError(
-            f"no Plan can say HSDP: sharded over {shard} ranks, and copied {copies} times"
-        )
+    share = 1.0
     if mode == SELECTIVE:
-        raise ValueError("torchtitan's selective recomputation is not that of a Plan")
-    dp = copies * shard
+        step = found.get("activation_checkpoint.selective_ac_option", "2")
+        if not step.isdigit():
+            raise ValueError("torchtitan's recomputation by operators is not that of a Plan")
+        mode, share = FULL, 1 / int(step)
+    dp, cp = copies * shard, at("context_parallel_degree")
     is_kept = at("fsdp_reshard_after_forward") == "never"
-    cp = at("context_parallel_degree")
     zero = 0 if shard * cp == 1 else 2 if is_kept else 3
     micro_batch = at("pipeline_parallel_microbatch_size", found["training.local_batch_size"])
     whole_share(found["training.global_batch_size"], dp * micro_batch, "samples")
-    chunks, of_chunk = 1, at("pipeline_parallel_layers_per_stage", None)
-    if of_chunk:
-        layers = model_named(f"llama-3-{found['model.flavor']}").layers
-        chunks = whole_share(whole_share(layers, pp, "layers"), of_chunk, "layers")
-    return Plan(dp, at("tensor_parallel_degree"), pp, cp, zero, micro_batch,
-                mode, chunks)  # fmt: skip
+    chunks, each = 1, at("pipeline_parallel_layers_per_stage", None)
+    if each:
+        layers = model_named(FLAVORS[found["model.name"], found["model.flavor"]]).layers
+        ends = sum(at(f"pipeline_parallel_{end}_stage_less_layers") for end in ("first", "last"))
+        chunks = whole_share(-(-(layers + ends) // each), pp, "stages")
+    (of,) = [name.rpartition(".")[2] for name in found.get("model.converters", ())][:1] or [None]
+    precision = {converter: name for name, converter in CONVERTERS.items()}[of]
+    return Plan(dp, at("tensor_parallel_degree"), pp, cp, zero, micro_batch, mode, chunks, True,
+                at("expert_parallel_degree"), at("expert_tensor_parallel_degree"),
+                copies if zero else 1, share, precision)  # fmt: skip
 
 
 def read_accelerate(found, program) -> Plan:
     size = lambda axis: found[f"parallelism_config.parallelism_config_{axis}_size"]  # noqa: E731
     recompute = FULL if found["fsdp_config.fsdp_activation_checkpointing"] else NONE
     zero = 3 if found["fsdp_config.fsdp_reshard_after_forward"] else 2
-    plan = Plan(size("dp_shard"), size("tp"), 1, size("cp"), zero, program["batch_size"], recompute,
-                sequence=False)  # fmt: skip
+    replicas = size("dp_replicate")
+    plan = Plan(replicas * size("dp_shard"), size("tp"), 1, size("cp"), zero,
+                program["batch_size"], recompute, sequence=False, replicas=replicas)  # fmt: skip
     if plan.ranks != found["num_processes"]:
         raise ValueError(f"the axes make {plan.ranks} ranks, and there are "
                          f"{found['num_processes']} processes")  # fmt: skip
@@ -137,6 +164,7 @@ def smaller(plan: Plan) -> Plan:
     ZeRO becomes 0 if no ranks remain over which it could shard.
     """
     sizes = {axis: min(2, getattr(plan, axis)) for axis in ("dp", "tp", "pp", "cp")}
+    sizes |= {"ep": 1, "etp": 1, "replicas": 1, "recomputed": 1.0, "precision": BF16}
     zero = plan.zero if sizes["dp"] * sizes["cp"] > 1 else 0
     return replace(plan, **sizes, zero=zero, chunks=1, micro_batch=min(2, plan.micro_batch))
 

@@ -12,6 +12,7 @@ import numpy as np
 from model_shapes import Gpu, Shape, gpu_named, model_named
 
 NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
+PRECISIONS = BF16, FP8, MXFP8, NVFP4 = "bf16", "fp8", "mxfp8", "nvfp4"
 
 # ---- A plan, and the engine that runs it ----------------------------------------------------
 
@@ -25,6 +26,11 @@ class Plan:
     recompute    "none"; "selective": the inside of attention; "full": all but a layer's input
     chunks       of the model on each stage: more than 1 for an interleaved pipeline
     sequence     whether sequence parallelism cuts what tp alone would leave whole
+    ep           ranks that share out the experts of a layer, from dp × cp × tp
+    etp          ranks along which each expert is cut, as tp cuts everything else
+    replicas     copies of the shards of ZeRO: more than 1 for hybrid sharding (HSDP)
+    recomputed   share of the layers that `recompute` applies to
+    precision    of matrix products, and of what ZeRO 3 and experts send: a key of PRECISIONS
     """
 
     dp: int = 1
@@ -36,6 +42,11 @@ class Plan:
     recompute: str = NONE
     chunks: int = 1
     sequence: bool = True
+    ep: int = 1
+    etp: int = 1
+    replicas: int = 1
+    recomputed: float = 1.0
+    precision: str = BF16
 
     @property
     def ranks(self):
@@ -104,12 +115,21 @@ class Engine:
     hop_pp: float = 0.0
     crossing_pp: float = 0.0
     inside: float = 0.5
-    across: float = 0.5
+    across: float = 0.4
     exposed: float = 0.3
-    exposed_pp: float = 1.0
+    exposed_late: float = 0.6
+    exposed_ep: float = 0.7
+    grouped: float = 0.8
+    imbalance: float = 1.1
+    products_8bit: float = 0.75
+    products_4bit: float = 0.6
+    reduced_bytes: float = 4.0
+    exposed_pp: float = 0.5
     message: float = 5e-4
+    stall: float = 0.0
+    crowd: float = np.inf
     around: float = 0.0
-    unit: float = 0.0
+    unit: float = 5e-6
     fixed: float = 5e-2
     updating: float = 30.0
     parameter_bytes: float = 2.0
@@ -148,10 +168,27 @@ class Job:
         """Return the tokens of one micro-batch on one rank."""
         return plan.micro_batch * self.shape.context / plan.cp
 
+    def copies(self, plan):
+        """Return how many ranks have the same part of an ordinary weight."""
+        return plan.dp * plan.cp
+
+    def expert_copies(self, plan):
+        """Return how many ranks have the same part of the same expert."""
+        return plan.dp * plan.cp * plan.tp / (plan.ep * plan.etp)
+
+    def is_even(self, plan):
+        """Return whether all chunks of all stages have equally many layers."""
+        return self.shape.layers % (plan.pp * plan.chunks) == 0
+
     def layers(self, plan):
-        """Return the layers of the fullest stage, or of a mean one if the model's ends count."""
-        each = self.shape.layers / plan.pp
-        return each if self.engine.is_balanced else np.ceil(each)
+        """Return the layers of the fullest stage, or of a mean one if the engine balances.
+
+        Where stages are uneven, the two ends of the model count as a layer each.
+        """
+        parts = plan.pp * plan.chunks
+        uneven = plan.chunks * np.ceil((self.shape.layers + 2) / parts)
+        most = np.where(self.is_even(plan), self.shape.layers / plan.pp, uneven)
+        return self.shape.layers / plan.pp if self.engine.is_balanced else most
 
 
 # ---- FLOPs ----------------------------------------------------------------------------------
@@ -165,15 +202,15 @@ def model_flops(shape: Shape, tokens, causal=1.0):
     causal  share of all pairs of a query and a key that count: 1/2 leaves out those that are masked
     Source  arXiv 2104.04473, section 5.1
     """
-    matrices = shape.layers * shape.layer_parameters + shape.embedding_parameters
-    scores = shape.layers * 2 * shape.width * shape.context * causal
+    matrices = shape.layers * shape.active_layer_parameters + shape.embedding_parameters
+    scores = shape.layers * 2 * shape.query_width * shape.context * causal
     return 6 * tokens * (matrices + scores)
 
 
 def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
     """Return the FLOPs that the hardware computes, where recomputation counts again."""
     needed = model_flops(shape, tokens, causal)
-    scores = 6 * tokens * shape.layers * 2 * shape.width * shape.context * causal
+    scores = 6 * tokens * shape.layers * 2 * shape.query_width * shape.context * causal
     ends = 6 * tokens * shape.embedding_parameters
     again = np.select(
         [np.equal(recompute, FULL), np.equal(recompute, SELECTIVE)], [needed - ends, scores], 0
@@ -185,27 +222,47 @@ def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
 
 
 def rank_parameters(job: Job, plan: Plan):
-    """Return the parameters of the rank that has most: its stage's layers and one end, cut by tp.
+    """Return the parameters of the rank that has most, without experts: see rank_experts.
 
-    With one stage it has both ends. Norms, biases and the table of positions are not cut.
+    They are its stage's layers and one end, cut by tp; with one stage it has both ends. Norms,
+    biases and the table of positions are not cut.
     """
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
-    cut = (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
-    return cut + (job.layers(plan) * shape.vectors + shape.positions) * shape.width
+    cut = (job.layers(plan) * shape.sum_matrices(0) / shape.layers + ends) / plan.tp
+    whole = job.layers(plan) * shape.vectors + shape.positions * shape.width + shape.end_vectors
+    return cut + whole
+
+
+def rank_experts(job: Job, plan: Plan):
+    """Return the parameters of the experts of a rank: ep shares them out, and etp cuts each."""
+    shape = job.shape
+    blocks = job.layers(plan) * shape.expert_layers / shape.layers
+    one = shape.expert_matrices / plan.etp + shape.expert_vectors
+    return blocks * shape.experts * one / plan.ep
+
+
+def parameters_under(job: Job, plan: Plan, stage):
+    """Return the parameters whose gradients or states a rank keeps, if ZeRO shards from `stage` on.
+
+    Ordinary weights and experts have different numbers of copies. With replicas, shards of each
+    replica are a whole.
+    """
+    parts = [(rank_parameters(job, plan), job.copies(plan)),
+             (rank_experts(job, plan), job.expert_copies(plan))]  # fmt: skip
+    shards = (np.maximum(copies / plan.replicas, 1) for _, copies in parts)
+    return sum(n / np.where(plan.zero >= stage, k, 1) for (n, _), k in zip(parts, shards))
 
 
 def states(job: Job, plan: Plan) -> dict:
     """Return the bytes of parameters, gradients and optimizer states on the fullest rank."""
-    n, ranks = rank_parameters(job, plan), plan.dp * plan.cp
     each = {
         "parameters": (job.engine.parameter_bytes, 3),
         "gradients": (job.engine.gradient_bytes, 2),
         "optimizer_state": (job.engine.optimizer_bytes, 1),
     }
     return {
-        kind: nbytes * n / np.where(plan.zero >= stage, ranks, 1)
-        for kind, (nbytes, stage) in each.items()
+        kind: nbytes * parameters_under(job, plan, stage) for kind, (nbytes, stage) in each.items()
     }
 
 
@@ -219,16 +276,20 @@ def layer_activation_bytes(job: Job, plan: Plan):
     """
     shape, engine, tokens = job.shape, job.engine, job.tokens(plan)
     whole = np.where(plan.sequence, plan.tp, 1)
-    cut = engine.kept * shape.width + engine.kept_mlp * shape.mlp
+    cut = engine.kept * shape.query_width + engine.kept_mlp * shape.active_mlp
+    # A token's row for each of its experts, before them and after.
+    rows = 2 * engine.number_bytes * shape.chosen * shape.width
+    cut = cut + rows * shape.expert_layers / shape.layers
     linear = tokens * (cut / plan.tp + engine.kept_whole * shape.width / whole)
     stored = 0 if engine.is_fused else engine.scores
     scores = stored * shape.heads * tokens * shape.context / plan.tp
     inputs = engine.number_bytes * tokens * shape.width / whole
-    return np.select(
+    kept = np.select(
         [np.equal(plan.recompute, FULL), np.equal(plan.recompute, SELECTIVE)],
         [inputs, linear],
         linear + scores,
     )
+    return plan.recomputed * kept + (1 - plan.recomputed) * (linear + scores)
 
 
 def activations(job: Job, plan: Plan):
@@ -240,7 +301,7 @@ def activations(job: Job, plan: Plan):
         layer_activation_bytes(job, replace(plan, recompute=NONE)),
         0,
     )
-    working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
+    working = job.engine.working * job.tokens(plan) * job.shape.active_mlp / plan.tp
     half = job.shape.context / plan.cp / 2  # of a rank's positions, which form two runs
     scores = job.engine.block_scores * job.tokens(plan) * job.shape.heads / plan.tp * half / 2
     working = working + np.where(plan.cp > 1, scores, 0)
@@ -255,9 +316,12 @@ def logits(job: Job, plan: Plan):
 
 def unit_and_message_bytes(job: Job, plan: Plan):
     """Return the bytes of the units that ZeRO 3 gathers at a time, plus a stage's messages."""
-    one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
+    shape = job.shape
+    expert = shape.experts * shape.expert_matrices / (plan.ep * plan.etp)
+    block = shape.sum_matrices(0) / shape.layers / plan.tp + np.where(shape.experts, expert, 0)
+    one = np.maximum(block, shape.embedding_parameters / plan.tp)
     units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
-    message = job.engine.number_bytes * job.tokens(plan) * job.shape.width
+    message = job.engine.number_bytes * job.tokens(plan) * shape.width
     sent = (job.microbatches(plan) + 1) * message if job.engine.keeps_sent else 0
     return units + np.where(plan.pp > 1, sent, 0)
 
@@ -268,7 +332,7 @@ def gradient_buffer_bytes(job: Job, plan: Plan):
     ZeRO 2 and 3 average in the backward, while the activations of all other layers still exist.
     """
     unit = job.shape.layer_parameters / plan.tp
-    of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
+    of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan) + rank_experts(job, plan))
     others = (job.layers(plan) - 1) * layer_activation_bytes(job, plan) + unit_and_message_bytes(
         job, plan
     )

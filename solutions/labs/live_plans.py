@@ -18,7 +18,7 @@ from cost_model import Engine, Job, Plan, memory
 from cost_seconds import seconds
 from language_model import CHARACTERS, Transformer, draw_batch, standard_library
 from model_shapes import Gpu, Shape
-from planner import all_plans, select_plans, why_impossible
+from planner import all_plans, select_plans
 from three_dimensions import adam
 
 # ---- The models and the machines ------------------------------------------------------------
@@ -47,7 +47,8 @@ class Setting:
     @property
     def shape(self) -> Shape:
         return Shape(self.layers, self.width, self.heads, 4 * self.width, CHARACTERS, self.context,
-                     positions=self.context, vectors=13)  # fmt: skip
+                     positions=self.context, vectors=13 * self.width,
+                     end_vectors=2 * self.width)  # fmt: skip
 
     def job(self, engine) -> Job:
         """Make a job for the cost model; a "GPU" is a rank with its share of card and computer."""
@@ -72,8 +73,8 @@ START = Engine(  # of labs/any_plan.py, in float32, over Gloo
 def runnable(setting: Setting, engine=START) -> list[Plan]:
     """List all plans that labs/any_plan.py can run. Raises ValueError if there are none."""
     job = setting.job(engine)
-    plans = all_plans(job, setting.ranks)
-    of = (why_impossible(job, plans) == "") & (plans.chunks == 1)
+    plans, _ = all_plans(job, setting.ranks)
+    of = (plans.chunks == 1) & (plans.recomputed == 1) & (plans.replicas == 1) & job.is_even(plans)
     if not of.any():
         raise ValueError(f"no plan is possible for {setting}")
     return list(select_plans(plans, of).each())

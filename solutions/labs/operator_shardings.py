@@ -119,11 +119,16 @@ def mlp(width, hidden, outputs=None) -> Layer:
 
 
 def transformer_layers(shape) -> tuple[Layer, ...]:
-    """Return the layers of a Shape of labs/model_shapes.py; the last one computes the scores."""
-    width, wide = shape.width, (1 + shape.is_gated) * shape.mlp
-    scores = 2.0 * shape.context * width  # 4 × context × width, half of which causal masks skip
+    """Return the layers of a Shape of labs/model_shapes.py; the last one computes the scores.
+
+    Raises  ValueError for experts and latent attention, whose operators are not listed here
+    """
+    if shape.experts or shape.attention_parameters:
+        raise ValueError("the operators of experts and of latent attention are not listed here")
+    width, queries, wide = shape.width, int(shape.query_width), (1 + shape.is_gated) * shape.mlp
+    scores = 2.0 * shape.context * queries  # 4 × context × queries, half of which masks skip
     attention = (
-        Product(width, width + 2 * int(shape.kv_width), scores), Product(width, width)
+        Product(width, queries + 2 * int(shape.kv_width), scores), Product(queries, width)
     )  # fmt: skip
     block = Layer((attention, (Product(width, wide), Product(shape.mlp, width))))
     return (block,) * shape.layers + (Layer(((Product(width, shape.vocabulary),),), False),)

@@ -142,7 +142,8 @@ def compare_recomputation(gpus, counts, with_cp=False) -> list[tuple]:
                 contest = Contest(name, count, gpu, with_cp=with_cp)
                 of = contest.seconds()
                 without, again = (
-                    fastest(of[contest.match_sizes(recompute=how)]) for how in (NONE, FULL)
+                    fastest(of[contest.match_sizes(recompute=how, recomputed=1.0)])
+                    for how in (NONE, FULL)
                 )
                 if min(without, again) < np.inf:
                     layers = contest.job.shape.layers
@@ -204,7 +205,7 @@ def carry_over_plan(name, gpu, first, counts) -> list[tuple[int, float]]:
     All but dp is carried over; infinite where that is impossible or does not fit.
     """
     plan = Contest(name, first, gpu, with_cp=True).choice().plan
-    kept = "tp", "pp", "cp", "zero", "micro_batch", "recompute", "chunks"
+    kept = "tp", "pp", "cp", "zero", "micro_batch", "recompute", "recomputed", "chunks"
     sizes = {key: getattr(plan, key) for key in kept}
     found = []
     for count in counts:
@@ -285,8 +286,8 @@ def describe_seconds(seconds) -> str:
 
 
 def largest_layer() -> tuple[str, float]:
-    """Find the largest layer of all models in labs/model_shapes.py: (model, its parameters)."""
-    of = {name: float(shape.layer_parameters) for name, shape in MODELS.items()}
+    """Find the largest layer of the models without experts: (model, its parameters)."""
+    of = {name: float(x.layer_parameters) for name, x in MODELS.items() if not x.experts}
     name = max(of, key=of.get)
     return name, of[name]
 

@@ -75,15 +75,16 @@ def all_reduces(server: Server, tokens) -> float:
 def prefill_seconds(server: Server) -> float:
     """Return the seconds of one prompt; its tokens go through together, so computing counts."""
     shape, gpu, tokens = server.shape, server.gpu, server.prompt
-    matrices = 2 * tokens * (shape.layers * shape.layer_parameters)
-    scores = 2 * tokens * shape.layers * tokens * shape.width  # causal: half of all pairs
+    matrices = 2 * tokens * (shape.layers * shape.active_layer_parameters)
+    scores = 2 * tokens * shape.layers * tokens * shape.query_width  # causal: half of all pairs
     return (matrices + scores) / server.tp / (gpu.flops * gpu.reach) + all_reduces(server, tokens)
 
 
 def decode_seconds(server: Server) -> float:
     """Return the seconds of one token for each user: the slower of reading memory and computing.
 
-    Parameters, keys and values are read once. Keys and values are those in the middle of an answer.
+    Parameters, keys and values are read once, and of experts those that some user's token chooses.
+    Keys and values are those in the middle of an answer.
     """
     shape, gpu, users = server.shape, server.gpu, server.users
     heads = shape.kv_heads or shape.heads
@@ -92,8 +93,9 @@ def decode_seconds(server: Server) -> float:
         * (server.prompt + server.answer / 2)
         / min(server.tp, heads)
     )
-    read = (parameter_bytes(shape) / server.tp + users * kept) / gpu.bandwidth
-    compute = 2 * shape.parameters * users / server.tp / (gpu.flops * gpu.reach)
+    used = NUMBER * shape.count_parameters(np.minimum(shape.experts, users * shape.chosen))
+    read = (used / server.tp + users * kept) / gpu.bandwidth
+    compute = 2 * shape.active_parameters * users / server.tp / (gpu.flops * gpu.reach)
     return float(max(read, compute)) + all_reduces(server, users)
 
 
@@ -102,11 +104,17 @@ def make_server(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server
 
     Raises  ValueError, in one sentence, for unknown names, and for what does not fit
     """
-    shape, kind = model_named(model) if isinstance(model, str) else model, gpu_named(gpu)
+    shape = model_named(model) if isinstance(model, str) else model
+    kind = gpu_named(gpu) if isinstance(gpu, str) else gpu
     if tp < 1 or shape.heads % tp or tp > kind.machine:
         raise ValueError(
             f"{model} has {shape.heads} heads: tp divides them, and is at most {kind.machine}, "
             f"the GPUs of a machine; not {tp}"
+        )
+    if shape.attention_parameters:
+        raise ValueError(
+            f"{model} keeps one small vector instead of keys and values, which this model of "
+            "answering does not know"
         )
     server = Server(shape, kind, tp, 1, prompt, answer)
     most = room_for(server)

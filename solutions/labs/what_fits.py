@@ -72,7 +72,7 @@ def predict_memory(name) -> dict[str, float]:
     """Return the memory model's {kind: bytes} on the fullest rank; activations: all but states."""
     plan, vocabulary, is_tied = (KINDS | TOO_LITTLE)[name]
     shape = Shape(LAYERS, WIDTH, HEADS, 4 * WIDTH, vocabulary, CONTEXT, positions=CONTEXT,
-                  vectors=13, is_tied=is_tied)  # fmt: skip
+                  vectors=13 * WIDTH, end_vectors=2 * WIDTH, is_tied=is_tied)  # fmt: skip
     job = Job(shape, Gpu(1e9, 1e9, 1e9, 1e9, 1e9), SAMPLES, COUNTED)
     return merge_activations(memory(job, plan))
 
@@ -105,7 +105,8 @@ def merge_activations(kinds) -> dict[str, float]:
 
 # ---- A Llama --------------------------------------------------------------------------------
 
-LLAMA = Shape(LAYERS, WIDTH, HEADS, 170, CHARACTERS, CONTEXT, 2, is_gated=True, vectors=2)
+LLAMA = Shape(LAYERS, WIDTH, HEADS, 170, CHARACTERS, CONTEXT, 2, is_gated=True,
+              vectors=2 * WIDTH, end_vectors=WIDTH)  # fmt: skip
 
 
 def keep_as_llama(engine, shape, norm=1) -> Engine:

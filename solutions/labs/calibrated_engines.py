@@ -1,0 +1,220 @@
+# Built from chapters/ch10_choosing_a_strategy/labs/calibrated_engines.py by `make build`.
+"""Engines calibrated on all published runs of a software, and how far off they are on others.
+
+python labs/calibrated_engines.py          prints them
+python labs/calibrated_engines.py --write  calibrates them again, in some minutes
+"""
+
+import json
+import sys
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+from cost_model import Engine, Plan
+from published_runs import (
+    OF_TIME,
+    RUNS,
+    SHARES,
+    STARTS,
+    Runs,
+    calibrate_engine,
+    cross_validated_predictions,
+    find_stalled,
+    predict_seconds,
+    runs_with,
+    unbounded,
+)
+from scipy.special import expit
+
+FILE = RUNS.with_name("engines.json")
+ANY = "any"  # software that is none of STARTS
+OF_CLUSTER = "across", "stall", "crowd"  # numbers of the network that a software's runs had
+LOW, HIGH = 0.1, 0.9  # quantiles between which 80 % of the runs lie
+SEVERAL = 5  # plans for the same job that are worth putting in order
+FEW = 10  # runs of a kind; fewer say little about its quantiles
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """An engine, and how published times compare with predictions that had not seen their group.
+
+    runs     that calibrated it; largest: number of GPUs of one
+    ratios   {kind of plan: two quantiles of published / predicted, and the number of runs}
+    first    how many of the fastest plans to try, to have the best one in 90 % of the jobs
+    apart    the ratio of two predictions from which on 90 % of the pairs are in the right order
+    """
+
+    engine: Engine
+    runs: int
+    largest: int
+    ratios: dict
+    first: int
+    apart: float
+
+    def interval(self, plan: Plan, seconds) -> tuple[float, float] | None:
+        """Return between which seconds 80 % of unseen runs of this kind of plan took.
+
+        None if no run had half as many GPUs.
+        """
+        low, high, _ = self.ratios.get(kind_of(plan), self.ratios["all"])
+        return (seconds * low, seconds * high) if plan.ranks <= 2 * self.largest else None
+
+
+def kind_of(plan: Plan) -> str:
+    """Return in which kind of plans predictions are about equally far off."""
+    size = "one machine" if plan.ranks <= 8 else "9 to 256 GPUs" if plan.ranks <= 256 else "more"
+    return size + (", stages" if plan.pp > 1 else "")
+
+
+def known_engines(path=FILE) -> dict[str, Calibrated]:
+    """Read the calibrated engines: {software: Calibrated}."""
+    return {
+        name: Calibrated(**{**one, "engine": Engine(**one["engine"])})
+        for name, one in json.loads(path.read_text()).items()
+    }
+
+
+# ---- How far off ----------------------------------------------------------------------------
+
+
+def quantiles_by_kind(ratios, kinds, weights=None) -> dict:
+    """Return {kind: [low, high, runs]} of published / predicted; "all" has all kinds."""
+    weights = np.ones(len(ratios)) if weights is None else weights
+    found = {}
+    for kind in ["all", *np.unique(kinds).tolist()]:
+        these = (kinds == kind) | (kind == "all")
+        if these.sum() >= FEW:
+            ends = np.quantile(ratios[these], [LOW, HIGH], weights=weights[these],
+                               method="inverted_cdf")  # fmt: skip
+            found[kind] = [*ends.round(4).tolist(), int(these.sum())]
+    return found
+
+
+def kinds_of(runs: Runs) -> np.ndarray:
+    return np.array([kind_of(plan) for plan in runs.plan.each()])
+
+
+def jobs_of(runs: Runs) -> list[np.ndarray]:
+    """Return the places of runs that did the same job: one model, GPUs, batch and context."""
+    columns = (runs.group, runs.plan.ranks, runs.job.batch, runs.job.shape.context)
+    _, which = np.unique(
+        [list(map(str, row)) for row in zip(*columns)], axis=0, return_inverse=True
+    )
+    jobs = [np.flatnonzero(which == k) for k in range(which.max() + 1)]
+    return [job for job in jobs if len(job) >= SEVERAL]
+
+
+def places_of_best(runs: Runs, predicted) -> list[int]:
+    """Return, for each job, the place of its fastest run among the predictions: 1 is the first."""
+    return [
+        int(np.argsort(np.argsort(predicted[job]))[np.argmin(runs.seconds[job])]) + 1
+        for job in jobs_of(runs)
+    ]
+
+
+def ratio_told_apart(runs: Runs, predicted, share=0.9) -> float:
+    """Return the smallest ratio of two predictions from which on such a share is in order."""
+    gaps, is_right = [], []
+    for job in jobs_of(runs):
+        told, took = np.log(predicted[job]), np.log(runs.seconds[job])
+        pairs = np.triu_indices(len(job), 1)
+        gap, order = np.subtract.outer(told, told)[pairs], np.subtract.outer(took, took)[pairs]
+        gaps.append(abs(gap))
+        is_right.append(gap * order > 0)
+    gaps, is_right = np.concatenate(gaps), np.concatenate(is_right)
+    from_here = np.cumsum(is_right[np.argsort(-gaps)]) / np.arange(1, len(gaps) + 1)
+    enough = np.sort(gaps)[::-1][from_here >= share]
+    return float(np.exp(enough[-1])) if len(enough) else np.inf
+
+
+@dataclass(frozen=True)
+class Guess:
+    """Runs that ended, and the seconds that an engine predicts which has not seen their group."""
+
+    runs: Runs
+    predicted: np.ndarray
+
+
+def make_guess(runs: Runs, predicted) -> Guess:
+    is_timed = ~runs.is_oom & ~np.isnan(runs.seconds)
+    return Guess(runs.where(is_timed), predicted[is_timed])
+
+
+def judge(engine: Engine, guesses) -> Calibrated:
+    """Return an engine with the errors of guesses, each of which counts the same."""
+    ratios, kinds, weights, places, aparts = [], [], [], [], [1.0]
+    for of in guesses:
+        ratios.append(of.runs.seconds / of.predicted)
+        kinds.append(kinds_of(of.runs))
+        weights.append(np.full(len(of.runs), 1 / len(of.runs)))
+        if jobs_of(of.runs):
+            places += places_of_best(of.runs, of.predicted)
+            aparts.append(ratio_told_apart(of.runs, of.predicted))
+    ratios, kinds, weights = map(np.concatenate, (ratios, kinds, weights))
+    first = int(np.quantile(places, 0.9, method="inverted_cdf")) if places else 0
+    largest = max(int(of.runs.plan.ranks.max()) for of in guesses)
+    return Calibrated(engine, len(ratios), largest, quantiles_by_kind(ratios, kinds, weights),
+                      first, round(max(aparts), 3))  # fmt: skip
+
+
+# ---- Calibrated again -----------------------------------------------------------------------
+
+
+def on_any_cluster(engine: Engine) -> Engine:
+    """Return an engine without what belongs to the network of its runs."""
+    return replace(engine, **{name: getattr(Engine(), name) for name in OF_CLUSTER})
+
+
+def mean_engine(engines) -> Engine:
+    """Return an engine whose numbers of time are means of others: geometric ones, or of odds."""
+    found = {}
+    for name in set(OF_TIME) - set(OF_CLUSTER):
+        numbers = np.array([x for engine in engines if (x := getattr(engine, name)) > 0])
+        if len(numbers):
+            is_share = name in SHARES
+            mean = np.mean(unbounded(numbers, is_share))
+            found[name] = float(expit(mean) if is_share else np.exp(mean))
+    return replace(Engine(), **found)
+
+
+def calibrate_all() -> dict[str, Calibrated]:
+    """Calibrate the engine of each software, and that of any; judge each by what it had not seen.
+
+    That of any is judged without runs whose messages stalled, which is a state of one network.
+    """
+    engines = {name: calibrate_engine(runs_with(name), start) for name, start in STARTS.items()}
+    found, guesses = {}, []
+    for name, start in STARTS.items():
+        runs = runs_with(name)
+        left_out, _ = cross_validated_predictions(runs, start)
+        found[name] = judge(on_any_cluster(engines[name]), [make_guess(runs, left_out)])
+        others = mean_engine([engine for other, engine in engines.items() if other != name])
+        some = runs.where(~find_stalled(runs, engines[name]))
+        guesses.append(make_guess(some, predict_seconds(some, others)))
+    found[ANY] = judge(mean_engine(engines.values()), guesses)
+    return found
+
+
+def write_engines(engines: dict, path=FILE) -> None:
+    """Write engines as JSON: of each, the numbers that differ from the default's."""
+    usual = asdict(Engine())
+    told = {
+        name: {**asdict(one), "engine": {k: x for k, x in asdict(one.engine).items() if x != usual[k]}}
+        for name, one in engines.items()
+    }  # fmt: skip
+    path.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def main():
+    if "--write" in sys.argv:
+        write_engines(calibrate_all())
+    for name, one in known_engines().items():
+        print(
+            f"{name}: {one.runs:,} runs; the best of a job was among the first {one.first} in 9 of 10"
+        )
+        for kind, (low, high, count) in one.ratios.items():
+            print(f"  {kind}: 80 % of {count} runs took {low:.2f} to {high:.2f} times as predicted")
+
+
+if __name__ == "__main__":
+    main()
