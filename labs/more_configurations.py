@@ -8,7 +8,7 @@ python labs/more_configurations.py
 """
 
 import json
-from dataclasses import replace
+from dataclasses import astuple
 
 import yaml
 from configurations import (
@@ -36,9 +36,11 @@ FLAVORS = {  # of its models in 0.2.2, those that are in labs/model_shapes.py
 
 def flavor_of(shape) -> tuple[str, str] | None:
     """Return torchtitan's names of a model, whatever its context; None for other shapes."""
-    known = {name: model_named(model, context=shape.context) for name, model in FLAVORS.items()}
-    return next((name for name, one in known.items() if one == replace(shape, source=one.source)),
-                None)  # fmt: skip
+    for name, model in FLAVORS.items():
+        one = model_named(model, context=shape.context, source=shape.source)
+        if astuple(one) == astuple(shape):
+            return name
+    return None
 
 
 CONVERTERS = {BF16: None, FP8: "float8", MXFP8: "mx"}

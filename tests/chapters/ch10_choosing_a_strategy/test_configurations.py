@@ -142,9 +142,9 @@ def test_megatron_layout_of_uneven_stages():
     found = OPTIONS.parse_command_line(told.text)
     assert found["--pipeline-model-parallel-layout"] == "Et*7|" + "t*8|" * 14 + "t*7L"
     assert "'Et*7|t*8|" in told.text  # a shell would take | for a pipe
-    told = WRITERS.megatron(Plan(pp=9, chunks=2, dp=4, micro_batch=1), job("llama-3-405b", batch=36))
+    told = WRITERS.megatron(Plan(pp=9, chunks=3, dp=8), job("llama-3-405b", batch=72))
     found = OPTIONS.parse_command_line(told.text)
-    assert found["--pipeline-model-parallel-layout"].count("|") == 17
+    assert found["--pipeline-model-parallel-layout"].count("|") == 26
     assert "--num-layers-per-virtual-pipeline-stage" not in found
 
 
@@ -195,6 +195,8 @@ def test_torchtitan_derives_the_stages_that_it_is_told():
     assert sizes["pipeline_parallel_first_stage_less_layers"] == 1
     with pytest.raises(ValueError, match="stages of up to 3 layers would be 43"):
         WRITERS.torchtitan(Plan(tp=8, pp=48), job("llama-3-405b"))
+    with pytest.raises(ValueError, match="and of ours llama-3-8b"):
+        WRITERS.torchtitan(Plan(dp=8, zero=3), job("mistral-7b"))
 
 
 def test_accelerate_and_nanotron_yaml():
@@ -237,6 +239,8 @@ def test_a_plan_comes_back_from_its_configuration(engine):
         of = job(model)
         plans = plans_of(model, gpus, of.batch, precision)
         plans += [replace(plan, recompute="full", recomputed=0.5) for plan in plans]
+        plans += [replace(plan, replicas=2) for plan in plans if plan.zero == 3]
+        plans.append(Plan(dp=32, zero=3, ep=8))
         for plan in plans:
             told = WRITERS.answers(plan, of)[engine]
             if isinstance(told, str):
@@ -259,7 +263,7 @@ def test_a_plan_comes_back_from_its_configuration(engine):
         ("accelerate", Plan(dp=8, pp=8, zero=1), "llama-3-70b", "has no pipeline"),
         ("torchtitan", Plan(dp=64, zero=1), "llama-3-70b", "there is no ZeRO 1"),
         ("torchtitan", Plan(dp=64, zero=3), "mistral-7b", "in TOML it takes its own models"),
-        ("torchtitan", Plan(dp=8, tp=8, zero=3, replicas=2, ep=64), "qwen-3-30b-a3b",
+        ("torchtitan", Plan(dp=16, tp=4, zero=3, replicas=2, ep=64), "qwen-3-30b-a3b",
          "each replica has all experts"),
         ("torchtitan", Plan(dp=8, tp=4, zero=3), "qwen-3-30b-a3b", "it cuts experts along tp"),
         ("torchtitan", Plan(dp=8, zero=3, recompute="full", recomputed=0.4), "llama-3-8b",
