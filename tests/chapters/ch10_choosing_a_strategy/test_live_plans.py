@@ -28,7 +28,7 @@ def predict_all(live, pairs, engine):
 
 def test_calibrating_finds_an_engine_that_predicts_what_was_measured(live, calibration):
     """From times and bytes of another engine alone; the plans that it predicts are others."""
-    real = replace(live.START, launch=2e-3, hop=6e-4, around=3e-3, message=1e-3, kept=14.0,
+    real = replace(live.START, launch=4e-3, hop=6e-4, around=3e-3, message=1e-3, kept=14.0,
                    kept_mlp=11.0, fixed=8e-3)  # fmt: skip
     found = calibration.calibrate(predict_all(live, calibration.CALIBRATING, real))
     setting = live.Setting(8, 96, 8, 64, 16, 1e9, 20e6)
