@@ -48,10 +48,8 @@ def show_plans(arguments) -> int:
     print(describe_trust(planned, best, arguments.software))
     if arguments.tokens:
         print(planner.describe_training_cost(best[0], arguments.tokens))
-    rejected = planned.count_rejections()
-    print(
-        f"{planned.fits.sum():,} of {planned.fits.sum() + rejected.total():,} plans fit. The others:"
-    )
+    rejected, fit = planned.count_rejections(), planned.fits.sum()
+    print(f"{fit:,} of {fit + rejected.total():,} plans fit. The others:")
     for reason, count in rejected.most_common():
         print(f"  {count:,}: {reason}")
     if arguments.answering:
@@ -77,15 +75,22 @@ def describe_trust(planned, best, software) -> str:
     """Describe how far off such predictions are, and how many of the plans to run."""
     trust, fastest = planned.trust, best[0].seconds["total"]
     near = sum(choice.seconds["total"] < trust.apart * fastest for choice in best)
-    told = (
-        f"Nothing was run. {trust.runs:,} published runs calibrated the engine of {software} "
-        "software. Of runs whose model it had not seen, 80 % took between the seconds in the "
-        "second column."
+    runs, unseen = f"{trust.runs:,} published runs", "whose model"
+    told = f"Nothing was run. {runs} calibrated the engine of {software}."
+    if software == "any":
+        unseen = "whose software"
+        told = (
+            f"Nothing was run. The engine has the mean numbers of three programs, calibrated on "
+            f"{runs}: name yours with --software."
+        )
+    told += (
+        f" Of runs {unseen} it had not seen, 80 % took between the seconds in the second column."
     )
     if near > 1:
         told += (
-            f" The first {near} cannot be told apart: 90 % of the pairs are in the right order "
-            f"only from a ratio of {trust.apart:.2f} on."
+            f" {'All of these plans' if near == len(best) else f'The first {near}'} cannot be told "
+            "apart: 90 % of the pairs are in the right order only from a ratio of "
+            f"{trust.apart:.2f} on."
         )
     if trust.first:
         told += f" In 90 % of the published jobs, the best plan was among the first {trust.first}."

@@ -164,7 +164,7 @@ class Choice:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Between which seconds 80 % of published runs took that were predicted like this one."""
-        return self.trust and self.trust.interval(self.plan, self.seconds["total"])
+        return self.trust and self.trust.interval(self.plan, self.seconds)
 
     def hours(self, tokens) -> float:
         """Return the GPU-hours for so many tokens."""

@@ -1,6 +1,7 @@
 """The command line: `python -m pedagogy_lib lab | doctor | …`; --help lists all commands."""
 
 import argparse
+import os
 import sys
 
 from .basics.errors import LaunchError, need
@@ -66,6 +67,9 @@ def main(argv=None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
         return COMMANDS[arguments.command](arguments)
+    except BrokenPipeError:  # such as that of `head`, which has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+        return 1
     except LaunchError as error:
         print(error, file=sys.stderr)
         return 2

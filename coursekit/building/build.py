@@ -59,7 +59,7 @@ def lab_sources() -> list[Path]:
 
 def lab_tables() -> list[Path]:
     """Return the files that labs and parts read: chapters/chNN_name/labs/published/runs.csv."""
-    return sorted((ROOT / "chapters").glob("ch*/labs/*/*"))
+    return sorted((ROOT / "chapters").glob("ch*/labs/[!_]*/*"))  # __pycache__ is none
 
 
 def source_of(stem: str) -> Path:

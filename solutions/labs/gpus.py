@@ -53,6 +53,8 @@ GPUS = {  # each with the network cards that its usual machine has
                 source="NVIDIA A100 datasheet, DGX A100"),
     "H100": Gpu(989.5e12, 80e9, 3.35e12, 450e9, 50e9, watts=700, price=2.5, flops_8bit=1979e12,
                 source="NVIDIA H100 SXM datasheet, DGX H100"),
+    "H800": Gpu(989.5e12, 80e9, 3.35e12, 200e9, 50e9, watts=700, price=2.0, flops_8bit=1979e12,
+                source="an H100 with slower NVLink: arXiv 2505.09343, section 4.2"),
     "H20": Gpu(148e12, 96e9, 4.0e12, 450e9, 50e9, watts=400, price=1.3, flops_8bit=296e12,
                source="as reported, for NVIDIA publishes no datasheet; cards assumed like H100's"),
     "H200": Gpu(989.5e12, 141e9, 4.8e12, 450e9, 50e9, watts=700, price=3.0, flops_8bit=1979e12,

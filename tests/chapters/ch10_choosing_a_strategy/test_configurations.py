@@ -18,7 +18,9 @@ WRITERS, BACK, OPTIONS, FSDP2, DOCUMENTS = map(load_solved_lab, (
     "more_configurations", "read_configurations", "engine_options", "fsdp2_program",
     "documents_configurations",
 ))  # fmt: skip
-PLANNER, LANGUAGE, CONFIGURATIONS = map(load_solved_lab, ("planner", "language_model", "configurations"))
+PLANNER, LANGUAGE, CONFIGURATIONS = map(
+    load_solved_lab, ("planner", "language_model", "configurations")
+)
 Plan = BACK.Plan
 
 
@@ -263,22 +265,42 @@ def test_a_plan_comes_back_from_its_configuration(engine):
         ("accelerate", Plan(dp=8, pp=8, zero=1), "llama-3-70b", "has no pipeline"),
         ("torchtitan", Plan(dp=64, zero=1), "llama-3-70b", "there is no ZeRO 1"),
         ("torchtitan", Plan(dp=64, zero=3), "mistral-7b", "in TOML it takes its own models"),
-        ("torchtitan", Plan(dp=16, tp=4, zero=3, replicas=2, ep=64), "qwen-3-30b-a3b",
-         "each replica has all experts"),
+        (
+            "torchtitan",
+            Plan(dp=16, tp=4, zero=3, replicas=2, ep=64),
+            "qwen-3-30b-a3b",
+            "each replica has all experts",
+        ),
         ("torchtitan", Plan(dp=8, tp=4, zero=3), "qwen-3-30b-a3b", "it cuts experts along tp"),
-        ("torchtitan", Plan(dp=8, zero=3, recompute="full", recomputed=0.4), "llama-3-8b",
-         "no share of 0.4"),
+        (
+            "torchtitan",
+            Plan(dp=8, zero=3, recompute="full", recomputed=0.4),
+            "llama-3-8b",
+            "no share of 0.4",
+        ),
         ("nanotron", Plan(dp=8), "qwen-3-8b", "this lab writes its Llama"),
         ("nanotron", Plan(dp=8), "mixtral-8x7b", "its Llama has no experts"),
         ("nanotron", Plan(dp=8, precision="fp8"), "llama-3-8b", "with products in bf16"),
         ("DeepSpeed", Plan(dp=8, zero=3, replicas=2), "llama-3-8b", "no replicas of shards"),
         ("accelerate", Plan(dp=8, zero=3, ep=8), "mixtral-8x7b", "shares out the experts"),
-        ("Megatron-LM", Plan(dp=8, tp=8, ep=8, sequence=False), "mixtral-8x7b",
-         "it always cuts the sequence"),
-        ("Megatron-LM", Plan(pp=16, dp=4, recompute="full", recomputed=0.5), "llama-3-405b",
-         "only where all chunks have equally many"),
-        ("Megatron-LM", Plan(pp=16, recompute="full", recomputed=0.5), "llama-3-70b",
-         "2.5 layers of each chunk"),
+        (
+            "Megatron-LM",
+            Plan(dp=8, tp=8, ep=8, sequence=False),
+            "mixtral-8x7b",
+            "it always cuts the sequence",
+        ),
+        (
+            "Megatron-LM",
+            Plan(pp=16, dp=4, recompute="full", recomputed=0.5),
+            "llama-3-405b",
+            "only where all chunks have equally many",
+        ),
+        (
+            "Megatron-LM",
+            Plan(pp=16, recompute="full", recomputed=0.5),
+            "llama-3-70b",
+            "2.5 layers of each chunk",
+        ),
         ("nanotron", Plan(dp=64, zero=3), "llama-3-70b", "it has ZeRO 0 and 1"),
         ("nanotron", Plan(dp=8, tp=8), "gpt3-175b", "this lab writes its Llama"),
         ("Megatron-LM", Plan(tp=8, dp=8), "bloom-176b", "it has no ALiBi"),
@@ -330,13 +352,25 @@ def test_stages_on_each_rank_are_chunks():
 @pytest.mark.parametrize(
     ("engine", "old", "new", "sentence"),
     [
-        ("Megatron-LM", "--bf16", "--bf16 --decoder-first-pipeline-num-layers 8",
-         "no Plan can say what"),
-        ("Megatron-LM", "--bf16", "--bf16 --pipeline-model-parallel-layout 'Et*79|tL'",
-         "no Plan can say the layout"),
+        (
+            "Megatron-LM",
+            "--bf16",
+            "--bf16 --decoder-first-pipeline-num-layers 8",
+            "no Plan can say what",
+        ),
+        (
+            "Megatron-LM",
+            "--bf16",
+            "--bf16 --pipeline-model-parallel-layout 'Et*79|tL'",
+            "no Plan can say the layout",
+        ),
         ("Megatron-LM", "--bf16", "--bf16 --fp8-format hybrid", "this format and recipe"),
-        ("torchtitan", 'mode = "none"', 'mode = "selective"\nselective_ac_option = "op"',
-         "is not that of a Plan"),
+        (
+            "torchtitan",
+            'mode = "none"',
+            'mode = "selective"\nselective_ac_option = "op"',
+            "is not that of a Plan",
+        ),
     ],
 )
 def test_what_no_plan_can_say_is_refused(engine, old, new, sentence):
