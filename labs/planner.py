@@ -322,7 +322,7 @@ def describe_plan(plan: Plan, micro_batch=False) -> str:
     more += [f"{plan.replicas} replicas"] * (plan.replicas > 1)
     more += [f"micro-batch {plan.micro_batch}"] * micro_batch
     more += [plan.precision] * (plan.precision != BF16)
-    part = f"{plan.recomputed:.0%} of the layers " * (plan.recomputed < 1)
+    part = f"{100 * plan.recomputed:.0f} % of the layers " * (plan.recomputed < 1)
     again = {FULL: [f"{part}recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
     return ", ".join([" ".join(sizes) or "one rank", *more, *again])
 

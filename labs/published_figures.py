@@ -81,9 +81,9 @@ INTERRUPTIONS = {
 
 # ---- Runs that no engine has been calibrated on -----------------------------------------------
 
-# Llama 3, table 4: GPUs, copies (dp), and the published TFLOP/s of a GPU. 2,048 samples of 8,192
-# tokens, tp 8, pp 16.
-LLAMA_3 = [(8192, 64, 430), (16384, 128, 400)]
+# Llama 3, table 4: copies (dp), cp, tokens of a sample, and the published TFLOP/s of a GPU. A step
+# has 2^24 tokens, with tp 8 and pp 16.
+LLAMA_3 = [(64, 1, 8192, 430), (128, 1, 8192, 400), (8, 16, 131072, 380)]
 
 # Narayanan et al. 2021 (arXiv 2104.04473), table 1: layers, width, heads, tp, pp, GPUs, batch,
 # and the published TFLOP/s of a GPU, which count what is recomputed.
@@ -101,22 +101,22 @@ MEGATRON_2021 = [
 ]
 
 
-def llama_job(dp, engine=DEFAULT, chunks=8) -> tuple[Job, Plan]:
+def llama_job(dp, cp=1, context=8192, engine=DEFAULT, chunks=8) -> tuple[Job, Plan]:
     """Return the job and the plan of Llama 3 405B with so many copies.
 
     chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each. Also assumed are
-            ZeRO 1 and micro-batches of one sample. The cost model takes equal stages, and the
-            paper's are not
+            ZeRO 1 and micro-batches of one sample
     """
-    plan = Plan(dp, 8, 16, zero=1, micro_batch=1, recompute=NONE, chunks=chunks)
-    return Job(model_named("llama-3-405b"), gpu_named("H100"), 2048, engine), plan
+    plan = Plan(dp, 8, 16, cp, zero=1, micro_batch=1, recompute=NONE, chunks=chunks)
+    shape = model_named("llama-3-405b", context=context)
+    return Job(shape, gpu_named("H100"), 2**24 // context, engine), plan
 
 
-def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
+def llama_tflops(dp, cp=1, context=8192, engine=DEFAULT, chunks=8) -> float:
     """Predict a GPU's TFLOP/s for Llama 3 405B; the FLOPs count masked pairs."""
-    job, plan = llama_job(dp, engine, chunks)
+    job, plan = llama_job(dp, cp, context, engine, chunks)
     needed = model_flops(job.shape, job.batch * job.shape.context)
-    return float(needed / seconds(job, plan)["total"] / gpus / 1e12)
+    return float(needed / seconds(job, plan)["total"] / plan.ranks / 1e12)
 
 
 def fewest_chunks(layers, pp) -> int:
@@ -293,9 +293,9 @@ def extra_by_message(runs: Runs, found) -> np.ndarray:
 
 
 def main():
-    for gpus, dp, stated in LLAMA_3:
-        told = f"predicted {llama_tflops(gpus, dp):.0f} TFLOP/s, published {stated}"
-        print(f"Llama 3 405B on {gpus:,} GPUs: {told}")
+    for dp, cp, context, stated in LLAMA_3:
+        told = f"predicted {llama_tflops(dp, cp, context):.0f} TFLOP/s, published {stated}"
+        print(f"Llama 3 405B, dp {dp} × cp {cp}: {told}")
     for row in MEGATRON_2021:
         job, plan = megatron_job(row, Engine(is_fused=False))
         fits = float(memory(job, plan)["total"]) < job.gpu.memory

@@ -75,9 +75,19 @@ class Engine:
     is_queued    whether kernels wait in a queue, so that computation hides their launches
     cores        on which the launching programs of all ranks run, if they have to share some
     inside, across  shares of the links' bytes per second that collectives reach
-    exposed      share of the time along dp that no computation hides; exposed_pp: along pp
-    message      seconds that a message between two stages takes at least; around: a round of keys
-                 along cp; unit: a call for each further rank, for a unit of ZeRO
+    exposed      share of the time along dp that no computation hides, where gradients are sent
+                 during the backward; exposed_late: with stages, or where parameters are gathered
+                 after the step; exposed_pp: along pp; exposed_ep: of the all-to-all of experts
+    grouped      share of `products` that the small products of experts reach
+    imbalance    tokens of the fullest expert, as a multiple of the mean
+    products_8bit, products_4bit  like `products`, of what the GPU reaches in these formats
+    reduced_bytes  per number of a gradient that is summed over ranks
+    stall        seconds of a message between stages where the network stalls: with stages on at
+                 least `crowd` GPUs
+    message      seconds that a message between two stages takes at least; unit: a call for each
+                 further rank, for a unit of ZeRO
+    around       seconds that a round of keys along cp takes at least; found from one published run,
+                 of Llama 3 405B: arXiv 2407.21783, table 4
     fixed        seconds per step for all else
     updating     bytes that the optimizer moves per parameter of a rank
     parameter_bytes, gradient_bytes, optimizer_bytes   per parameter
@@ -127,7 +137,7 @@ class Engine:
     message: float = 5e-4
     stall: float = 0.0
     crowd: float = np.inf
-    around: float = 0.0
+    around: float = 5e-4
     unit: float = 5e-6
     fixed: float = 5e-2
     updating: float = 30.0
