@@ -122,11 +122,12 @@ def cost_of(job: Job, plan: Plan) -> tuple[float, float, float]:
 
 
 def compare_recomputation(gpus, counts, with_cp=False) -> list[tuple]:
-    """Return (job in words, layers, seconds without recomputing, seconds with it) of each model.
+    """Return (job in words, layers, seconds without recomputing, seconds with all recomputed).
 
     with_cp  whether plans may split the context, too
 
-    Seconds are infinite where it does not fit; a job that fits in neither way is left out.
+    Seconds are infinite where it does not fit. A job that does not fit either with a share of the
+    layers recomputed is left out.
     """
     found = []
     for gpu in gpus:
@@ -138,7 +139,7 @@ def compare_recomputation(gpus, counts, with_cp=False) -> list[tuple]:
                     fastest(of[contest.match_sizes(recompute=how, recomputed=1.0)])
                     for how in (NONE, FULL)
                 )
-                if min(without, again) < np.inf:
+                if fastest(of) < np.inf:
                     layers = contest.job.shape.layers
                     found.append((f"{name}, {count:,} {gpu}", layers, without, again))
     return found

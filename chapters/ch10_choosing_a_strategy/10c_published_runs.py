@@ -642,12 +642,12 @@ print(f"by the model, Llama 3's plan needs {cost.memory(job, plan)['total'] / 1e
       f"of {job.gpu.memory / 1e9:.0f}")
 Table(["dp", "cp", "tokens of a sample", "published", "predicted", "with 4 chunks", "with 1"],
       [[dp, cp, f"{context:,}", f"{stated} TFLOP/s",
-        *(f"{rate:.0f}, off by {rate / stated - 1:+.0%}" for chunks in (8, 4, 1)
+        *(f"{rate:.0f}, off by {round(100 * rate / stated - 100):+}%" for chunks in (8, 4, 1)
           for rate in [figures.llama_tflops(dp, cp, context, chunks=chunks)])]
        for dp, cp, context, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks the rates without cp are predicted a few percent too low, and no number was fitted
+# With 8 chunks the rates without cp are predicted up to a tenth too low, and no number was fitted
 # to them. The third row is the only published run of this course with cp. It gave the engine one
 # number, `around`: the seconds that a round of keys takes at least. Without it, the rate would be
 # predicted a sixth too high. So plans with cp are less certain than all others. With fewer chunks

@@ -130,13 +130,14 @@ for engine, told in writers.answers(example, large).items():
 # %% [markdown]
 # DeepSpeed's JSON alone makes no stages: a program does, with `PipelineModule`. With tp as well,
 # the program has to cut the model itself, as Megatron-DeepSpeed does (part
-# [10c](10c_published_runs.ipynb)). We count only what DeepSpeed cuts by itself. Then four rules
+# [10c](10c_published_runs.ipynb)). We count only what DeepSpeed cuts by itself. Then five rules
 # hold:
 #
 # * no tp together with a pipeline,
 # * no sequence parallelism, which each plan of the planner with tp has,
 # * no ring for long contexts: cp is 1,
-# * no interleaved pipeline: one chunk a stage.
+# * no interleaved pipeline: one chunk a stage,
+# * no replicas of shards, and all layers recomputed or none.
 #
 # How many of the planner's fastest plans can DeepSpeed express? The list has one plan, the fastest,
 # for each mesh and stage of ZeRO.
@@ -151,8 +152,9 @@ counts = {engine: sum(not isinstance(answer[engine], str) for answer in told.val
           for engine in writers.WRITERS}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, a count by the four rules of the text, and the plans that the lab has written.
-by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence)) and p.cp == p.chunks == 1 for p in told)
+# Your prediction, a count by the five rules of the text, and the plans that the lab has written.
+by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence))
+               and p.cp == p.chunks == p.replicas == p.recomputed == 1 for p in told)
 possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -303,8 +305,7 @@ print(options.options_of("Megatron-LM", writers.megatron(*MORE[0]).text)[
 
 # %% [markdown]
 # In the layout, E is the embedding, t a layer, and L the loss: the first and the last stage have a
-# layer less, as Llama 3's had (09g). torchtitan can express this plan only with ZeRO 2 or 3, or
-# without copies.
+# layer less, as Llama 3's had (09g). torchtitan has no ZeRO 1, so it cannot express this plan.
 #
 # Does a plan that was read back still train the model? The planner's fastest plan and two others
 # are written, read back, and made smaller. The axes stay, and each of them gets two ranks at most.

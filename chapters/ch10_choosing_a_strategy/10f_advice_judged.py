@@ -387,7 +387,8 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
 #
 # ZeRO 3's communication is not one number, either. Two sources say one and a half times that of
 # DDP, which is right for one micro-batch. A book says three times (06h), which is right for *two*,
-# by the model. Engines that reduce once a step send less (06f).
+# by the model. Both hold where gradients are sent in 16 bits: in float32, DDP sends more, and the
+# two are equal for one micro-batch. Engines that reduce once a step send less (06f).
 
 # %% [markdown]
 # ## 7 · Your own job

@@ -114,7 +114,7 @@ Table(["GPUs, NVLink domain", "pp", "ep", "samples", "tokens/s per GPU"],
 #
 # "Essential for very deep models." In a deep model each layer keeps activations. But deep models
 # also have many GPUs, and tp, pp and ZeRO make room. So ask the planner: for which jobs do plans
-# fit *only* if everything is recomputed? It takes all models and GPUs of 10f's tree, first without
+# fit *only* if layers are recomputed? It takes all models and GPUs of 10f's tree, first without
 # context parallelism (cp), as the tree does, and then with it.
 
 # %%
@@ -123,18 +123,19 @@ found, with_cp = (practices.compare_recomputation(*jobs, cp) for cp in (False, T
 only, only_with_cp = ([job for job in of if job[2] == float("inf")] for of in (found, with_cp))
 deep = [job for job in found if job[1] >= 80]
 needed = sum(job in only for job in deep)
-costs = [again / without for _, _, without, again in found if without < float("inf")]
-print(f"without cp, {len(only)} of {len(found)} jobs fit only with everything recomputed:")
+costs = [again / without for _, _, without, again in found if max(without, again) < float("inf")]
+print(f"without cp, {len(only)} of {len(found)} jobs fit only with recomputation:")
 print("\n".join(f"  {name}, {layers} layers" for name, layers, *_ in only))
 print(f"of jobs with 80 layers and more, {needed} of {len(deep)}")
-print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, median "
-      f"{median(costs):.2f}")
+print(f"elsewhere recomputing everything takes {min(costs):.2f} to {max(costs):.2f} times as "
+      f"long, median {median(costs):.2f}")
 print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
 
 # %% [markdown]
-# The numbers compare the fastest plan with recomputing and the fastest one without, and their
-# meshes may differ. By arithmetic alone, a step with recomputing takes up to 4/3 as long. A number
-# below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends less.
+# The numbers compare the fastest plan with all layers recomputed and the fastest one with none, and
+# their meshes may differ. By arithmetic alone, a step with all recomputed takes up to 4/3 as long. A
+# number below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends less.
+# In between, half or a quarter of the layers may be recomputed.
 #
 # The list has only some of the jobs of the same depth, so that depth alone does not decide. What
 # matters is the memory that the states leave, and what else makes room for activations: the last

@@ -225,10 +225,14 @@ def strategy_rows(job: Job) -> list[list]:
 
 
 def zero_3_sends(microbatches) -> list[float]:
-    """Return ZeRO 3's communication as multiples of DDP's, for so many micro-batches of a rank."""
+    """Return ZeRO 3's communication as multiples of DDP's, for so many micro-batches of a rank.
+
+    Gradients are sent with as many bytes as parameters.
+    """
     found = []
     for m in microbatches:
         job = Contest("Llama 3 8B", 64, "H100", 64 * m).job
+        job = replace(job, engine=replace(job.engine, reduced_bytes=job.engine.number_bytes))
         three, none = (float(dp_seconds(job, Plan(64, zero=zero))) for zero in (3, 0))
         found.append(three / none)
     return found

@@ -88,7 +88,10 @@ SAID = {
     "plan_space": ["6 cuts and tilings; the shortest step"],
     "practices": ["7B on 8 V100, offloaded: ", "update 1.", "without offload: "],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
-    "published_figures": ["dp 8 × cp 16: predicted 380 TFLOP/s, published 380", "1008.0 billion parameters"],
+    "published_figures": [
+        "dp 8 × cp 16: predicted 380 TFLOP/s, published 380",
+        "1008.0 billion parameters",
+    ],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],
