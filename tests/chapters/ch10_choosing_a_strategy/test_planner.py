@@ -1,6 +1,9 @@
 """The cost model and the planner: formulas, published runs, and what cannot be planned."""
 
 import re
+import shlex
+import subprocess
+import sys
 from dataclasses import fields, replace
 
 import numpy as np
@@ -322,9 +325,21 @@ def test_on_the_command_line(capsys):
     in_words = " ".join(told.split())
     assert "Nothing was run." in in_words
     assert "80 % took between the seconds in the second column" in in_words
-    assert "None of them had anything like the first plan's cp 4" in in_words
+    assert "None of them had anything like" not in in_words
     assert main(["plan", "--model", "llama-70b", "--gpus", "64xH999"]) == 2
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
+
+
+def test_what_no_published_run_has_tested_is_told(capsys):
+    assert main(["plan", "--model", "qwen-3-30b-a3b", "--gpus", "16xH100", "--top", "1"]) == 0
+    in_words = " ".join(capsys.readouterr().out.split())
+    assert "None of them had anything like the first plan's ep 8" in in_words
+
+
+def test_a_reader_that_has_enough_ends_it_without_a_traceback():
+    line = [sys.executable, "-m", "pedagogy_lib", "plan", "--model", "llama-8b", "--gpus", "8xH100"]
+    done = subprocess.run(f"{shlex.join(line)} | true", shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("engine", ["megatron-lm", "DeepSpeed", "torchtitan", "nanotron"])
