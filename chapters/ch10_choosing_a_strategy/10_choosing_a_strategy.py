@@ -290,6 +290,7 @@ check("{{largest_micro_batch}}", largest_micro_batch)
 # | pp, bubble | messages for each chunk, and (stages - 1) / chunks turns of waiting | 08, 08e |
 # | dp | reducing gradients, gathering parameters; only what no computing hides | 03c, 06 |
 # | optimizer | bytes of the states / memory bandwidth | 05 |
+# | waiting | for the slowest rank: the more ranks, the slower the slowest | 03h |
 #
 # Each message travels inside a machine, or through its network cards (02g).
 #
@@ -445,8 +446,8 @@ explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-
 
 # %% [markdown]
 # `llama-3-8b` has two stages on 8 H100. From 16 on it is fastest as copies with ZeRO 2. The 70B model
-# fits on 32 H100, but not on 16: tp 8 × pp 4, with nothing recomputed. On 64 the first plan is
-# dp 2 × tp 4 × pp 8, and with more GPUs dp grows. On GPUs of 40 GB, `llama-3-8b` takes tp 2 or 4,
+# fits on 32 H100, but not on 16: ZeRO 3 with everything recomputed. On 64 the first plan is
+# dp 2 × tp 4 × pp 8 with nothing recomputed, and with more GPUs dp grows. On GPUs of 40 GB, `llama-3-8b` takes tp 2 or 4,
 # and the 70B model on 64 of them goes back to ZeRO 3 with everything recomputed.
 
 # %% [markdown]

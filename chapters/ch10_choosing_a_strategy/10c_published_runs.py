@@ -647,11 +647,13 @@ Table(["dp", "cp", "tokens of a sample", "published", "predicted", "with 4 chunk
        for dp, cp, context, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks the rates without cp are predicted up to a tenth too low, and no number was fitted
+# With 8 chunks the rates without cp are predicted about a tenth too low, and no number was fitted
 # to them. The third row is the only published run of this course with cp. It gave the engine one
-# number, `around`: the seconds that a round of keys takes at least. Without it, the rate would be
-# predicted a sixth too high. So plans with cp are less certain than all others. With fewer chunks
-# the errors grow. 126 layers on 128 chunks make uneven stages (09g): the two ends
+# number, `around`: the seconds that a round of keys takes at least. With it, the three errors are
+# alike; without it, a plan with cp would look a quarter too good. So plans with cp are less certain
+# than all others.
+#
+# With fewer chunks the errors grow. 126 layers on 128 chunks make uneven stages (09g): the two ends
 # of the model count as a layer each. But the planner would not have found this plan, because its
 # formula of memory is too large here.
 #

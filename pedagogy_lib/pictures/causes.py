@@ -11,7 +11,7 @@ from .style import EDGE, GREY, GROUND, INK, Picture, new_figure, use_course_styl
 CAUSES = {
     "compute": style.BLUE, "recompute": style.SKY, "launch": GREY, "tp": style.VERMILION,
     "cp": style.ORANGE, "ep": style.OLIVE, "pp": style.ROSE, "bubble": GROUND,
-    "dp": style.INDIGO, "optimizer": style.GREEN,
+    "dp": style.INDIGO, "optimizer": style.GREEN, "waiting": style.PURPLE,
 }  # fmt: skip
 MOST_BARS = 16
 LEAST = 0.003  # the share of a bar that is still seen

@@ -87,8 +87,10 @@ class Engine:
                  least `crowd` GPUs
     message      seconds that a message between two stages takes at least; unit: a call for each
                  further rank, for a unit of ZeRO
-    around       seconds that a round of keys along cp takes at least; found from one published run,
-                 of Llama 3 405B: arXiv 2407.21783, table 4
+    around       seconds that a round of keys along cp takes at least. It makes the error of the one
+                 published run with cp that of others of the same model: arXiv 2407.21783, table 4
+    straggle     how far the times of ranks spread: the standard deviation of computing, as a share.
+                 All wait for the slowest of n, about √(2 ln n) standard deviations behind the mean
     fixed        seconds per step for all else
     updating     bytes that the optimizer moves per parameter of a rank
     parameter_bytes, gradient_bytes, optimizer_bytes   per parameter
@@ -138,7 +140,8 @@ class Engine:
     message: float = 5e-4
     stall: float = 0.0
     crowd: float = np.inf
-    around: float = 5e-4
+    around: float = 7e-4
+    straggle: float = 0.01
     unit: float = 5e-6
     fixed: float = 5e-2
     updating: float = 30.0

@@ -208,6 +208,8 @@ def seconds(job: Job, plan: Plan) -> dict:
         "dp": dp_seconds(job, plan),
         "optimizer": (updated + engine.fixed) * ranks_per_core(job, plan),
     }
+    behind = engine.straggle * np.sqrt(2 * np.log(plan.ranks))
+    causes["waiting"] = behind * (causes["compute"] + causes["recompute"])
     return causes | {"total": sum(causes.values())}
 
 

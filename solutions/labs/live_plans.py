@@ -60,7 +60,7 @@ class Setting:
 
 BANDWIDTH, INSIDE = 1e10, 1e9  # bytes per second, from which calibration starts
 START = Engine(  # of labs/any_plan.py, in float32, over Gloo
-    is_balanced=False, is_queued=False, cores=os.cpu_count() or 1, sequence=False,
+    is_balanced=False, is_queued=False, cores=os.cpu_count() or 1, sequence=False, straggle=0.0,
     attention=0.5, ragged=1.0, traffic=100.0, traffic_whole=100.0, inside=0.2, across=1.0,
     launch=6e-4, launch_pp=6e-4, hop=1.5e-4, hop_pp=1.5e-4, around=1e-3, unit=1e-4,
     exposed=1.0, exposed_pp=0.1, message=3e-4, fixed=2e-3, updating=50.0,

@@ -8,19 +8,16 @@ import csv
 import re
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
+from calibrated_engines import find_published
 from cost_model import FULL, NONE, Engine, Job, Plan, memory
 from cost_seconds import seconds
 from model_shapes import GPUS, Gpu, Shape
 from scipy.optimize import least_squares
 from scipy.special import expit, logit
 
-RUNS = next(
-    path for folder in Path(__file__).resolve().parents
-    if (path := folder / "labs" / "published" / "runs.csv").exists()
-)  # fmt: skip
+RUNS = find_published("runs.csv")
 KINDS = {"H100-80GB": "H100", "A100": "A100", "A100-80GB": "A100", "a100_80gb": "A100",
          "a100_40gb": "A100-40GB"}  # fmt: skip
 ACROSS = {"BLOOM": 6.25e9}  # Jean Zay: four links of 100 Gb/s for eight GPUs
@@ -154,9 +151,12 @@ STARTS = {
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
     "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_late", "exposed_pp", "message", "stall", "around",
-    "unit", "fixed", "updating", "traffic_whole",
+    "unit", "straggle", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
-SHARES = "inside", "across", "exposed", "exposed_late", "exposed_pp"  # between 0 and 1
+SHARES = {  # of a whole: numbers between 0 and this. 1.25 × reach is the A100's peak
+    **dict.fromkeys(("inside", "across", "exposed", "exposed_late", "exposed_pp"), 1.0),
+    "products": 1.25, "attention": 1.25,
+}  # fmt: skip
 OF_MEMORY = (
     "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
     "averaging", "units",
@@ -180,10 +180,15 @@ def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
-def unbounded(numbers, is_share):
-    """Return numbers as searched for: the logarithm, or that of the odds of a share below 1."""
+def unbounded(numbers, most):
+    """Return numbers as searched for: the logarithm, or that of the odds of a share below `most`."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(is_share, logit(numbers), np.log(numbers))
+        return np.where(most < np.inf, logit(numbers / most), np.log(numbers))
+
+
+def bounded(x, most):
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.where(most < np.inf, most * expit(x), np.exp(x))
 
 
 def nearest(start: Engine, free, gaps, prior, close=1e-8) -> Engine:
@@ -195,11 +200,11 @@ def nearest(start: Engine, free, gaps, prior, close=1e-8) -> Engine:
     close  the search ends when a step gains less than that share
     """
     free = [name for name in sorted(free) if getattr(start, name) > 0]
-    is_share = np.array([name in SHARES for name in free])
-    first = unbounded(np.array([getattr(start, name) for name in free]), is_share)
+    most = np.array([SHARES.get(name, np.inf) for name in free])
+    first = unbounded(np.array([getattr(start, name) for name in free]), most)
 
     def make_engine(x) -> Engine:
-        numbers = np.where(is_share.reshape(-1, *[1] * (np.ndim(x) - 1)), expit(x), np.exp(x))
+        numbers = bounded(x, most.reshape(-1, *[1] * (np.ndim(x) - 1)))
         return replace(start, **dict(zip(free, numbers)))
 
     def residuals(x):

@@ -38,6 +38,19 @@ def test_more_ranks_along_dp_take_longer_for_the_same_work_of_each():
     assert more == pytest.approx(of.engine.exposed_late * calls * of.engine.unit)
 
 
+def test_all_wait_for_the_slowest_of_the_ranks():
+    """The largest of n normal numbers is about √(2 ln n) standard deviations above the mean."""
+    of = job(straggle=0.02)
+    for plan in (Plan(dp=64, zero=1), Plan(dp=8, tp=8)):
+        costs = SECONDS.seconds(of, plan)
+        assert float(costs["waiting"] / costs["compute"]) == pytest.approx(
+            0.02 * (2 * np.log(64)) ** 0.5
+        )
+    drawn = np.random.default_rng(0).normal(size=(2000, 1024)).max(1).mean()
+    assert 0.8 < drawn / (2 * np.log(1024)) ** 0.5 < 1
+    assert float(SECONDS.seconds(of, Plan())["waiting"]) == 0
+
+
 @pytest.mark.parametrize(("block", "speed"), [(256, "across"), (512, "spine")])
 def test_a_group_beyond_a_rail_has_the_spines_speed(block, speed):
     gpu = replace(SHAPES.gpu_named("H100"), rail=256, spine=1e9)
