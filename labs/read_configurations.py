@@ -73,7 +73,10 @@ def read_megatron(found, program) -> Plan:
 
 
 def read_megatron_chunks(found) -> int:
-    """Return how many chunks a stage has. Raises ValueError for a layout that Plan does not mean."""
+    """Return how many chunks a stage has.
+
+    Raises  ValueError for a layout that no Plan means
+    """
     number = lambda name, otherwise=1: int(found.get(f"--{name}", otherwise))  # noqa: E731
     pp, layers = number("pipeline-model-parallel-size"), number("num-layers")
     if layout := found.get("--pipeline-model-parallel-layout"):

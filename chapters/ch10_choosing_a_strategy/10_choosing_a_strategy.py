@@ -445,10 +445,11 @@ explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-
         kind=["H100", "A100", "A100-40GB", "H200"], count=[64, 8, 16, 32, 128, 256])
 
 # %% [markdown]
-# `llama-3-8b` has two stages on 8 H100. From 16 on it is fastest as copies with ZeRO 2. The 70B model
-# fits on 32 H100, but not on 16: ZeRO 3 with everything recomputed. On 64 the first plan is
-# dp 2 × tp 4 × pp 8 with nothing recomputed, and with more GPUs dp grows. On GPUs of 40 GB, `llama-3-8b` takes tp 2 or 4,
-# and the 70B model on 64 of them goes back to ZeRO 3 with everything recomputed.
+# `llama-3-8b` has two stages on 8 H100. From 16 on it is fastest as copies with ZeRO 2. The 70B
+# model fits on 32 H100, but not on 16: ZeRO 3 with everything recomputed. On 64 the first plan is
+# dp 2 × tp 4 × pp 8 with nothing recomputed, and with more GPUs dp grows. On GPUs of 40 GB,
+# `llama-3-8b` takes tp 2 or 4, and the 70B model on 64 of them goes back to ZeRO 3 with everything
+# recomputed.
 
 # %% [markdown]
 # ### Exercise {{bill}} · The cost of a training run

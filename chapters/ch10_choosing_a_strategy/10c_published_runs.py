@@ -201,7 +201,8 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
 # Five rows of the Ultra-Scale Playbook also contradict themselves. Their notes state how many
 # micro-batches are accumulated, and this number times dp × micro-batch is not their batch. Nothing
 # tells which number is wrong, so these rows are left out.
-#
+
+# %% [markdown]
 # Papers err, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
 # tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
 # In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their

@@ -384,7 +384,8 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
 # little more with pp: one of the stages has the embedding. With ZeRO 3 it keeps a 64th, and the
 # layers that it has gathered come on top. Of the *activations*, a rank keeps an eighth with tp and
 # sequence parallelism. ZeRO cuts none, and a pipeline under 1F1B hardly any.
-#
+
+# %% [markdown]
 # ZeRO 3's communication is not one number, either. Two sources say one and a half times that of
 # DDP, which is right for one micro-batch. A book says three times (06h), which is right for *two*,
 # by the model. Both hold where gradients are sent in 16 bits: in float32, DDP sends more, and the

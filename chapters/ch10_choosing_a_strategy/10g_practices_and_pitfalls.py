@@ -133,10 +133,11 @@ print(f"with cp, {len(only_with_cp)} of {len(with_cp)} jobs fit only so")
 
 # %% [markdown]
 # The numbers compare the fastest plan with all layers recomputed and the fastest one with none, and
-# their meshes may differ. By arithmetic alone, a step with all recomputed takes up to 4/3 as long. A
-# number below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends less.
-# In between, half or a quarter of the layers may be recomputed.
-#
+# their meshes may differ. By arithmetic alone, a step with all recomputed takes up to 4/3 as long.
+# A number below 1 is no mistake: the memory that recomputing frees may allow a mesh that sends
+# less. In between, half or a quarter of the layers may be recomputed.
+
+# %% [markdown]
 # The list has only some of the jobs of the same depth, so that depth alone does not decide. What
 # matters is the memory that the states leave, and what else makes room for activations: the last
 # line counts again with plans that split the context. Recomputing is the way out when nothing else
@@ -190,8 +191,8 @@ check("{{offload}}")
 old = advice.Contest("llama-2-7b", 8, "V100", 64)
 ways = practices.four_ways(old, link, host)
 for name, choice in ways.items():
-    print(f"{name}:", f"{practices.describe_plan(choice.plan, micro_batch=True)}: "
-          f"{choice.memory['total'] / 1e9:.0f} GB, {choice.seconds['total']:.1f} s a step"
+    print(f"{name}:", f"{choice.memory['total'] / 1e9:.0f} GB, {choice.seconds['total']:.1f} s a "
+          f"step\n  {practices.describe_plan(choice.plan, micro_batch=True)}"
           if choice else "does not fit")
 
 # %% tags=["cover", "nbval-ignore-output"]

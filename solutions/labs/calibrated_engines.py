@@ -65,7 +65,7 @@ def kind_of(plan: Plan, causes: dict) -> str:
 
 
 def known_engines(path=None) -> dict[str, Calibrated]:
-    """Read the calibrated engines, from the course's file or another one: {software: Calibrated}."""
+    """Read {software: Calibrated} from the course's file, or from another one."""
     told = json.loads((path or find_published("engines.json")).read_text())
     return {
         name: Calibrated(**one | {"engine": Engine(**one["engine"])}) for name, one in told.items()

@@ -125,9 +125,8 @@ def why_not(setting: Setting, recipe: Recipe) -> str:
     if recipe.ranks != setting.ranks:
         return f"it makes {recipe.ranks} ranks, and there are {setting.ranks}"
     job = setting.job(START)
-    if not job.is_even(recipe):
-        return "stages do not divide the layers"
-    return str(why_impossible(job, recipe))
+    uneven = "stages do not divide the layers" * int(not job.is_even(recipe))
+    return str(why_impossible(job, recipe)) or uneven
 
 
 def has_values(recipe: Recipe) -> bool:

@@ -137,7 +137,8 @@ def name_of(row) -> str:
 
 STARTS = {
     "Megatron-DeepSpeed": Engine(
-        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3, across=0.4, reduced_bytes=2.0,
+        is_fused=False, launch=3e-3, launch_pp=3e-3, hop=1e-4, hop_pp=1e-4, inside=0.3,
+        reduced_bytes=2.0,
         gradient_bytes=2.0, base=5e9,
     ),
     "nanotron": Engine(
@@ -150,7 +151,8 @@ STARTS = {
 }  # fmt: skip
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
-    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_late", "exposed_pp", "message", "stall", "around",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_late", "exposed_pp",
+    "message", "stall", "around",
     "unit", "straggle", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
 SHARES = {  # of a whole: numbers between 0 and this. 1.25 × reach is the A100's peak
@@ -181,7 +183,7 @@ def predict_memory(runs: Runs, engine: Engine) -> np.ndarray:
 
 
 def unbounded(numbers, most):
-    """Return numbers as searched for: the logarithm, or that of the odds of a share below `most`."""
+    """Return numbers as searched for: logarithms, of a share below `most` those of the odds."""
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(most < np.inf, logit(numbers / most), np.log(numbers))
 

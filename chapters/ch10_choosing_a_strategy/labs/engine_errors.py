@@ -182,18 +182,18 @@ def calibrate_all() -> dict[str, Calibrated]:
 def write_engines(engines: dict, path) -> None:
     """Write engines as JSON: of each, the numbers that differ from the default's."""
     usual = asdict(Engine())
-    told = {
-        name: {**asdict(one), "engine": {k: x for k, x in asdict(one.engine).items() if x != usual[k]}}
-        for name, one in engines.items()
-    }  # fmt: skip
+    told = {}
+    for name, one in engines.items():
+        numbers = {key: x for key, x in asdict(one.engine).items() if x != usual[key]}
+        told[name] = {**asdict(one), "engine": numbers}
     path.write_text(json.dumps(told, indent=1) + "\n")
 
 
 def main():
     engines = calibrate_all()
     for name, one in engines.items():
-        print(f"{name}: 80 % took {one.ratios['all'][0]:.2f} to {one.ratios['all'][1]:.2f} times as "
-              f"predicted, of {one.runs:,} runs")  # fmt: skip
+        low, high, count = one.ratios["all"]
+        print(f"{name}: 80 % took {low:.2f} to {high:.2f} times as predicted, of {count:,} runs")
     if sys.argv[1:]:
         write_engines(engines, Path(sys.argv[1]))
 

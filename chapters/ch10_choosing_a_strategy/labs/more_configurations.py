@@ -27,8 +27,8 @@ from model_shapes import gpu_named, model_named
 
 FLAVORS = {  # of its models in 0.2.2, those that are in labs/model_shapes.py
     ("llama3", "8B"): "llama-3-8b", ("llama3", "70B"): "llama-3-70b",
-    ("llama3", "405B"): "llama-3-405b", ("qwen3", "8B"): "qwen-3-8b", ("qwen3", "32B"): "qwen-3-32b",
-    ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+    ("llama3", "405B"): "llama-3-405b", ("qwen3", "8B"): "qwen-3-8b",
+    ("qwen3", "32B"): "qwen-3-32b", ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
     ("deepseek_v3", "671B"): "deepseek-v3",
 }  # fmt: skip
 
@@ -58,9 +58,9 @@ def torchtitan_precision(plan: Plan, shape) -> dict:
 
 
 def torchtitan_stages(plan: Plan, layers) -> dict:
-    """Return the options of a pipeline. Where stages are uneven, the two ends count as a layer each.
+    """Return the options of a pipeline; torchtitan derives the stages from the layers of each.
 
-    torchtitan derives the number of stages from the layers of each.
+    Where stages are uneven, the two ends count as a layer each.
     """
     chunks = plan.pp * plan.chunks
     ends = int(layers % chunks != 0)
@@ -102,7 +102,8 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
         'its "selective" is another one: every second layer, or by operators':
             plan.recompute == SELECTIVE,
         f"{plan.dp} copies cannot be {plan.replicas} replicas": plan.dp % plan.replicas,
-        "without ep it cuts experts along tp": plan.ep == 1 and shape.experts and plan.etp != plan.tp,
+        "without ep it cuts experts along tp":
+            plan.ep == 1 and shape.experts and plan.etp != plan.tp,
         "each replica has all experts": shards * plan.tp % (plan.ep * plan.etp),
         "it has no products in nvfp4": plan.precision == NVFP4,
     })  # fmt: skip
