@@ -15,8 +15,9 @@ def page() -> str:
     tables = "\n\n".join(table_of(planner, *one) for one in SHOWN)
     return (
         "# Which parallelism?\n\nThe fastest plans that the course's planner finds, for some "
-        "models and clusters. Nothing was run: a model of cost predicts them, and of published runs of "
-        "software that it had not seen, 80 % took between the seconds in the second column. Part "
+        "models and clusters. Nothing was run: a model of cost predicts them. Of published runs "
+        "of software that it had not seen, 80 % took between the seconds of the second column. "
+        "Part "
         "[10](parts/10_choosing_a_strategy.ipynb) explains the model, part "
         "[10b](parts/10b_predict_then_run.ipynb) runs what it predicts, and part "
         "[10c](parts/10c_published_runs.ipynb) holds it against published runs.\n\nFor your own "

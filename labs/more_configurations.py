@@ -29,7 +29,8 @@ from model_shapes import gpu_named, model_named
 FLAVORS = {  # of its models in 0.2.2, those that are in labs/model_shapes.py
     ("llama3", "8B"): "llama-3-8b", ("llama3", "70B"): "llama-3-70b",
     ("llama3", "405B"): "llama-3-405b", ("qwen3", "8B"): "qwen-3-8b",
-    ("qwen3", "32B"): "qwen-3-32b", ("qwen3", "30B-A3B"): "qwen-3-30b-a3b", ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
+    ("qwen3", "32B"): "qwen-3-32b", ("qwen3", "30B-A3B"): "qwen-3-30b-a3b",
+    ("qwen3", "235B-A22B"): "qwen-3-235b-a22b",
     ("deepseek_v3", "671B"): "deepseek-v3",
 }  # fmt: skip
 
@@ -82,8 +83,8 @@ def torchtitan_recomputing(plan: Plan) -> dict:
     if plan.recompute == NONE or plan.recomputed == 1:
         return {"mode": plan.recompute}
     step = round(1 / plan.recomputed)
-    need("torchtitan", {f"it recomputes every second layer, or every third, or so on, and no share "
-                        f"of {plan.recomputed:g}": abs(step * plan.recomputed - 1) > 1e-6})  # fmt: skip
+    told = f"it recomputes every second layer, or every third, and no share of {plan.recomputed:g}"
+    need("torchtitan", {told: abs(step * plan.recomputed - 1) > 1e-6})
     return {"mode": "selective", "selective_ac_option": str(step)}
 
 

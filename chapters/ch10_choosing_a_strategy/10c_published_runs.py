@@ -193,16 +193,13 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
       title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
-# In one of the two rows two columns are swapped. The rate cannot tell: it depends on their product
-# alone. The neighbours tell which row is wrong. With row 0041 the times fall evenly, with row 0055
-# they rise again: 0055 is most likely wrong. The lab corrects these five rows:
-# `published_runs.CORRECTED`.
+# In one of the two rows two columns are swapped. The rate depends on their product alone, so it
+# cannot tell. The neighbours do: with row 0041 the times fall evenly, with row 0055 they rise again.
+# The lab corrects these five rows: `published_runs.CORRECTED`.
 #
-# Five rows of the Ultra-Scale Playbook also contradict themselves. Their notes state how many
-# micro-batches are accumulated, and this number times dp × micro-batch is not their batch. Nothing
-# tells which number is wrong, so these rows are left out.
-
-# %% [markdown]
+# Five rows of the Ultra-Scale Playbook contradict themselves, too: what they accumulate does not
+# make their batch. Nothing tells which number is wrong, so they are left out.
+#
 # Papers err, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
 # tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
 # In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their

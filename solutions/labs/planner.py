@@ -80,8 +80,8 @@ def all_plans(job: Job, gpus: int, precision=BF16) -> tuple[Plan, Counter]:
         count = len(options[0])
         dp, tp, pp, cp, ep, etp = np.repeat(np.array(meshes), count, 0).T
         zero, replicas, size, recompute, share, chunks = (np.tile(x, len(meshes)) for x in options)
-        plan = Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
-                    *np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, share, precision))  # fmt: skip
+        rest = np.broadcast_arrays(job.engine.sequence, ep, etp, replicas, share, precision)
+        plan = Plan(dp, tp, pp, cp, zero, size, recompute, chunks, *rest)
         reasons = why_impossible(job, plan)
         rejected.update(reasons[reasons != ""].tolist())
         found.append(select_plans(plan, reasons == ""))
