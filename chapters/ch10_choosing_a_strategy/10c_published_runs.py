@@ -181,7 +181,9 @@ Table(["row", "cannot be right", "as printed", "batch", "s", "TFLOP/s"], suspect
 # %% [markdown]
 # What is the right number? The other numbers of the row tell. The rate of 0051 is right for 320
 # GPUs: so dp is 4, and 8 is the misprint. The rates of 0052, 0053 and 0054 are right with a batch
-# of 512, and the heading of their table says 512.
+# of 512, and the heading of their table says 512. Five rows of the Ultra-Scale Playbook contradict
+# themselves, too: what they accumulate does not make their batch. Nothing tells which number is
+# wrong, so they are left out.
 #
 # Not every mistake contradicts its own row. Rows 0041 and 0055 are the same plan, twice. Here they
 # are, with two neighbours that differ in the micro-batch alone:
@@ -194,11 +196,8 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
 
 # %% [markdown]
 # In one of the two rows two columns are swapped. The rate depends on their product alone, so it
-# cannot tell. The neighbours do: with row 0041 the times fall evenly, with row 0055 they rise again.
-# The lab corrects these five rows: `published_runs.CORRECTED`.
-#
-# Five rows of the Ultra-Scale Playbook contradict themselves, too: what they accumulate does not
-# make their batch. Nothing tells which number is wrong, so they are left out.
+# cannot tell. The neighbours do: with row 0041 the times fall evenly, with row 0055 they rise
+# again: 0055 is most likely wrong. The lab corrects these five rows: `published_runs.CORRECTED`.
 #
 # Papers err, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
 # tokens per second, MFU, and PFLOP/s of all GPUs together, which must be MFU × 312 TFLOP/s × GPUs.
