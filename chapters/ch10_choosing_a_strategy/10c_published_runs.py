@@ -243,16 +243,14 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # ## 3 · Calibrated, and tested
 #
 # The cost model derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
-# hardware cannot be derived. An `Engine` keeps such numbers, each with a meaning: which share of
-# its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's speed a
-# collective gets.
+# hardware cannot be derived. An `Engine` keeps such numbers: which share of its peak a GPU reaches,
+# how long a layer's kernels take to start, which share of a link's speed a collective gets.
 #
 # **Calibrating** looks for the numbers that bring predictions nearest to measurements, in ratios:
 # 10 % too long counts the same for 0.1 s and for 100 s. Large errors count less than their square
-# (*soft L1*), so one strange run does not bend all numbers. A share of a speed or of a time stays
-# between 0 and 1, because no other value means anything. Where a source publishes no bytes, a run
-# still tells whether it fitted. A calibrated number also takes up what the model leaves out, and
-# `across` is that of one cluster's network, so the planner does not carry it to another one.
+# (*soft L1*), so one strange run does not bend all numbers. Shares stay between 0 and 1. A
+# calibrated number also takes up what the model leaves out. And `across` is that of one cluster's
+# network, so the planner does not carry it to another one.
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
