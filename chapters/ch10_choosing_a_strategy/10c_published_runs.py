@@ -248,9 +248,8 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 #
 # **Calibrating** looks for the numbers that bring predictions nearest to measurements, in ratios:
 # 10 % too long counts the same for 0.1 s and for 100 s. Large errors count less than their square
-# (*soft L1*), so one strange run does not bend all numbers. Shares stay between 0 and 1. A
-# calibrated number also takes up what the model leaves out. And `across` is that of one cluster's
-# network, so the planner does not carry it to another one.
+# (*soft L1*). Shares stay between 0 and 1. A calibrated number also takes up what the model leaves
+# out. And `across` is that of one network, so the planner does not carry it to another one.
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
@@ -491,17 +490,14 @@ Table(["runs of nanotron with a pipeline", "how many", "of them slow"],
       [[name, these.sum(), is_slow[these].sum()] for name, these in sweeps.items()])
 
 # %% [markdown]
-# On 64 GPUs ZeRO separates slow runs from fast ones; on 256 GPUs, slow runs are more frequent with
-# larger micro-batches. It is hard to see how either setting could add the same quarter of a second
-# to every message. But runs that are started together share settings. Perhaps some sweeps ran with
-# another version of the software, or another state of the network. The source does not say. Write
-# down the date and the version of each of your runs, and nobody has to guess.
+# On 64 GPUs ZeRO separates slow runs from fast ones; on 256, slow runs are more frequent with
+# larger micro-batches. Neither can add the same quarter of a second to every message. But runs that
+# are started together share settings: perhaps some sweeps ran with another version of the software,
+# or another state of the network. The source does not say. Note both of your own runs.
 #
 # The engine has two numbers for such runs: `stall`, the seconds of a stalled message, and `crowd`,
-# the number of GPUs from which on most pipelines stall. Below it nothing in a plan tells the two
-# kinds apart, and the prediction is that of a run that does not stall. To leave the stalled runs
-# out of the *errors* would be cheating. So here are both numbers, and the largest ratios without a
-# pipeline:
+# the number of GPUs from which on most pipelines stall. To leave the stalled runs out of the
+# *errors* would be cheating. So here are both, and the largest ratios without a pipeline:
 
 # %% tags=["nbval-ignore-output"]
 print(f"stall: {moved.stall:.2f} s, from {moved.crowd:.0f} GPUs on")
@@ -551,8 +547,8 @@ Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
 # %% [markdown]
 # Only nanotron's runs test failures: of Megatron-DeepSpeed's hardly any failed, and half of these
 # were missed. FSDP's runs all fitted, and some are expected to fail: their source publishes no
-# bytes, and their micro-batches are large, so that most of them nearly fill a GPU. The limit was
-# chosen on these very runs: expect more mistakes on new ones.
+# bytes, and most of them nearly fill a GPU. The limit was chosen on these very runs: expect more
+# mistakes on new ones.
 #
 # A missed failure costs the time until the job has failed: minutes of all GPUs, and perhaps a night
 # in the queue. A false alarm costs for the whole training: you take a slower plan, although the
@@ -622,13 +618,12 @@ for count in (8, 16):
 # ## 6 · Without calibration
 #
 # For your software there may be no run to calibrate on. `Engine()` has round numbers, chosen by
-# hand and calibrated on no run. The first lines say how far off it is on the runs of section 3. The
-# 13 figures that follow were printed in two papers. Whoever chose the round numbers had seen them,
-# so they test the model's form and not its numbers. The table has Llama 3 405B on tp 8 × pp
-# 16 × cp × dp, on 8,192 GPUs in the first row and 16,384 in the others. A step has 2²⁴ tokens
-# ([paper](https://arxiv.org/abs/2407.21783), table 4). Assumed are micro-batches of one sample,
-# ZeRO 1, and FLOPs that count masked pairs. Also assumed are 8 chunks on each stage, about one
-# layer each: the paper says *interleaved*, and not how finely.
+# hand. The first lines say how far off it is on the runs of section 3. The 13 figures that follow
+# were printed in two papers. Whoever chose the round numbers had seen them, so they test the
+# model's form and not its numbers. The table has Llama 3 405B on tp 8 × pp 16 × cp × dp, on 8,192
+# GPUs in the first row and 16,384 in the others ([paper](https://arxiv.org/abs/2407.21783), table
+# 4). Assumed are micro-batches of one sample, ZeRO 1, FLOPs that count masked pairs, and 8 chunks
+# on each stage: the paper says *interleaved*, and not how finely.
 
 # %%
 print(fill(f"By default, {published.describe_errors(cost.Engine())}.", 88))
@@ -642,15 +637,11 @@ Table(["dp", "cp", "tokens of a sample", "published", "predicted", "with 4 chunk
        for dp, cp, context, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks the rates without cp are predicted about a tenth too low, and no number was fitted
-# to them. The third row is the only published run of this course with cp. It gave the engine one
-# number, `around`: the seconds that a round of keys takes at least. With it, the three errors are
-# alike; without it, a plan with cp would look a quarter too good. So plans with cp are less certain
-# than all others.
-#
-# With fewer chunks the errors grow. 126 layers on 128 chunks make uneven stages (09g): the two ends
-# of the model count as a layer each. But the planner would not have found this plan, because its
-# formula of memory is too large here.
+# With 8 chunks the rates without cp are predicted about a tenth too low; no number was fitted to
+# them. The third row, the only published run here with cp, gave the engine one number: `around`,
+# the seconds of a round of keys. With it the three errors are alike; without it, plans with cp
+# would look a quarter too good. With fewer chunks the errors grow. But the planner would not have
+# found this plan: its formula of memory is too large here.
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
 # ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1, no ZeRO,
