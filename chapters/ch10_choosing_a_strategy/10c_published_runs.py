@@ -640,14 +640,13 @@ Table(["dp", "cp", "tokens of a sample", "published", "predicted", "with 4 chunk
 # With 8 chunks the rates without cp are predicted about a tenth too low; no number was fitted to
 # them. The third row, the only published run here with cp, gave the engine one number: `around`,
 # the seconds of a round of keys. With it the three errors are alike; without it, plans with cp
-# would look a quarter too good. With fewer chunks the errors grow. But the planner would not have
-# found this plan: its formula of memory is too large here.
+# would look a quarter too good. The planner would not have found this plan: its formula of memory
+# is too large here.
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
-# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1, no ZeRO,
-# and one chunk a stage, although the paper interleaves (section 5.1). The second engine stores the
-# attention's scores. The last column also interleaves: 2 chunks a stage, or 3 where 2 do not divide
-# the layers.
+# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1 and no
+# ZeRO. The second engine stores the attention's scores. The last column also interleaves, as the
+# paper does: 2 chunks a stage, or 3 where 2 do not divide the layers.
 
 # %%
 table, stored = figures.MEGATRON_2021, cost.Engine(is_fused=False)
