@@ -640,12 +640,10 @@ Table(["dp", "cp", "tokens of a sample", "published", "predicted", "with 4 chunk
 # With 8 chunks the rates without cp are predicted about a tenth too low; no number was fitted to
 # them. The third row, the only published run here with cp, gave the engine one number: `around`,
 # the seconds of a round of keys. With it the three errors are alike; without it, plans with cp
-# would look a quarter too good. The planner would not have found this plan: its formula of memory
-# is too large here.
+# would look a quarter too good. The planner itself would leave this plan out as too large.
 #
-# Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
-# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1 and no
-# ZeRO. The second engine stores the attention's scores. The last column also interleaves, as the
+# Next, ten models on 32 to 3,072 A100
+# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1), with micro-batch 1. The second engine stores the attention's scores. The last column also interleaves, as the
 # paper does: 2 chunks a stage, or 3 where 2 do not divide the layers.
 
 # %%
