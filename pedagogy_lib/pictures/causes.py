@@ -11,7 +11,7 @@ from .style import EDGE, GREY, GROUND, INK, Picture, new_figure, use_course_styl
 CAUSES = {
     "compute": style.BLUE, "recompute": style.SKY, "launch": GREY, "tp": style.VERMILION,
     "cp": style.ORANGE, "ep": style.OLIVE, "pp": style.ROSE, "bubble": GROUND,
-    "dp": style.INDIGO, "optimizer": style.GREEN, "waiting": style.PURPLE,
+    "dp": style.INDIGO, "optimizer": style.GREEN, "waiting": style.MUTED,
 }  # fmt: skip
 MOST_BARS = 16
 LEAST = 0.003  # the share of a bar that is still seen
@@ -51,7 +51,7 @@ def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
         patches["measured"] = axes.plot([], [], color=INK, lw=2)[0]
     if patches:
         legend_below(figure, patches)
-    axes.set_title(title, x=0, ha="left")
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")  # labels are long
     told = "; ".join(f"{plan} {sum_of(bar):.3g} s" for plan, bar in bars.items())
     return Picture(figure, f"{title}. Seconds of a step by cause: {told}".strip(". "))
 
