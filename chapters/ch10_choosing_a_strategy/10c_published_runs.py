@@ -2,7 +2,7 @@
 # # {{title}}
 #
 # **How far off is a cost model on runs that did not calibrate it?** People have published what
-# thousands of training runs took. Here the model of part 10 predicts 2,323 of these runs. You find
+# thousands of training runs took. Here the model of part 10 predicts 2,318 of these runs. You find
 # rows that cannot be right, you measure the errors, and you find what the model does not know.
 
 # %% [markdown]

@@ -66,20 +66,20 @@ def test_what_the_planner_finds_for_other_gpus_is_told_right():
     def best(model, gpus):
         return planner.plan(model, gpus, 512).best(1)[0].plan
 
-    for gpus in ("8xH100", "64xH100", "256xH100"):
+    assert best("llama-3-8b", "8xH100").pp == 2
+    for gpus in ("16xH100", "64xH100", "256xH100"):
         plan = best("llama-3-8b", gpus)
-        assert plan.tp == plan.pp == 1 and plan.zero in (1, 2)
+        assert plan.tp == plan.pp == plan.cp == 1 and plan.zero == 2
     with pytest.raises(ValueError, match="no plan fits"):
         best("llama-3-70b", "16xH100")
-    for gpus, is_cut in (("32xH100", False), ("64xH100", True), ("256xH100", True)):
+    for gpus in ("32xH100", "64xA100-40GB"):
         plan = best("llama-3-70b", gpus)
-        assert (min(plan.tp, plan.pp, plan.cp) > 1 and plan.recompute == "none") == is_cut
-        assert (plan.zero == 3 and plan.recompute == "full") == (not is_cut)
+        assert plan.zero == 3 and (plan.recompute, plan.recomputed) == ("full", 1)
+    for dp, gpus in ((2, "64xH100"), (4, "128xH100"), (8, "256xH100")):
+        plan = best("llama-3-70b", gpus)
+        assert (plan.dp, plan.tp, plan.pp, plan.cp, plan.recompute) == (dp, 4, 8, 1, "none")
     for gpus in ("8xA100-40GB", "64xA100-40GB", "256xA100-40GB"):
-        plan = best("llama-3-8b", gpus)
-        assert max(plan.tp, plan.pp) > 1
-    plan = best("llama-3-70b", "64xA100-40GB")
-    assert plan.zero == 3 and plan.recompute == "full"
+        assert best("llama-3-8b", gpus).tp in (2, 4)
 
 
 def test_how_many_published_runs_there_are_is_told_right():
