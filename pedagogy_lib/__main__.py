@@ -66,7 +66,9 @@ def main(argv=None) -> int:
     if others and arguments.command not in ("lab", "hub"):
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     try:
-        return COMMANDS[arguments.command](arguments)
+        status = COMMANDS[arguments.command](arguments)
+        sys.stdout.flush()
+        return status
     except BrokenPipeError:  # such as that of `head`, which has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
         return 1
