@@ -88,7 +88,7 @@ SAID = {
     "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
     "plan_space": ["6 cuts and tilings; the shortest step"],
     "practices": ["7B on 8 V100, offloaded: ", "update 1.", "without offload: "],
-    "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
+    "planner": ["a step | 80 % of runs", "GPU-hours", "too large for the memory"],
     "published_figures": [
         "dp 8 × cp 16: predicted 351 TFLOP/s, published 380",
         "1008.0 billion parameters",
