@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
+from .group_diagnosis import Calls
+from .hang_diagnosis import describe, diagnosis, has_returned, is_general
+from .rank_texts import ranks_text
 from .screen import is_notebook
 from .source_lines import SourceLine
 from .text_wrap import wrap
@@ -116,15 +118,24 @@ class HangError(LaunchError):
     timeout  how long the launch waited for the ranks; the error has it as `seconds`
     advice   the conclusion to draw from this, in a sentence or two
 
-    If `waits` covers only some ranks, such as those of a group, `world_size` counts all ranks.
+    calls    {rank: its collectives by group}, as far as they are known
     """
 
     def __init__(
-        self, waits: dict[int, SourceLine | None], timeout: float, world_size=None, network=""
+        self,
+        waits: dict[int, SourceLine | None],
+        timeout: float,
+        world_size=None,
+        network="",
+        calls: Calls | None = None,
     ):
-        """Compose the message; `network`, if given, replaces the diagnosis as advice."""
-        self.waits, self.seconds = waits, timeout
-        self.advice = network or diagnosis(waits, world_size or len(waits))
+        """Compose the message.
+
+        world_size  the number of all ranks, if `waits` covers only some, such as those of a group
+        network     replaces the diagnosis as advice, if it is given
+        """
+        self.waits, self.seconds, self.calls = waits, timeout, calls or {}
+        self.advice = network or diagnosis(waits, world_size or len(waits), calls)
         super().__init__(f"{self.places()}\n{self.advice}")
 
     def places(self) -> str:

@@ -2,8 +2,19 @@
 
 import re
 
+from .group_diagnosis import Calls, find_circle, find_difference, find_unfit_groups
+from .rank_texts import ranks_text, subject
 from .source_lines import (
+    ASLEEP,
+    BUFFERS,
+    FOR_A_FILE,
+    FOR_A_KEY,
+    FOR_A_PROCESS,
     FOR_A_THREAD,
+    FOR_DATA,
+    FOR_INPUT,
+    FOR_THE_NETWORK,
+    IDLE,
     LOST,
     MEETING,
     STARTING,
@@ -39,9 +50,30 @@ AT_WORK = (
     "{} still at work, in no call of torch.distributed. An endless loop? If it only needs longer, "
     "pass a larger timeout=."
 )
-WAITS_FOR_A_THREAD = (
-    "{} waiting for another thread of the same rank: look at what that thread has to do first. If "
-    "it only needs longer, pass a larger timeout=."
+LONGER = " If it only needs longer, pass a larger timeout=."
+# What a rank waits for in a call that is none of torch.distributed. Other ranks wait for it.
+WAITS_ALONE = {
+    FOR_A_THREAD: "{} waiting for another thread of the same rank: look at what that thread has to "
+    "do first." + LONGER,
+    FOR_DATA: "{} waiting for a batch from the workers of a DataLoader: look at what the dataset, "
+    "or the collate_fn, does there, for example with num_workers=0." + LONGER,
+    FOR_A_PROCESS: "{} waiting for another process on the same machine: look at what that process "
+    "waits for itself." + LONGER,
+    FOR_A_FILE: "{} waiting for a file or for its lock: look at who holds it, or should write it.",
+    FOR_A_KEY: "{} waiting for a key in the store that no rank has set yet: some rank has to call "
+    "set() with the same key, or to come to the same place.",
+    FOR_THE_NETWORK: "{} waiting for the other end of a connection, or for an event loop: look at "
+    "what should answer." + LONGER,
+    ASLEEP: "{} asleep, in time.sleep() or the like: in a loop, look at the condition that should "
+    "end it." + LONGER,
+    FOR_INPUT: "{} waiting for input, which nobody can give to a rank.",
+    IDLE: "{} waiting in a call that is none of torch.distributed, without computing: look at what "
+    "that call waits for." + LONGER,
+}
+WAITS_FOR_BUFFERS = (
+    "{} in the forward of DistributedDataParallel, which first broadcasts the module's buffers, "
+    "such as BatchNorm's statistics, to all ranks, also without gradients. Call it on every rank; "
+    "a rank that evaluates alone calls its .module, or pass broadcast_buffers=False."
 )
 # What the other ranks wait for if some have returned, by the operations they are in.
 BACK = [
@@ -100,8 +132,26 @@ THE_SAME_CALL = (
 )
 
 
-def diagnosis(waits: dict[int, SourceLine | None], world_size: int) -> str:
-    """Diagnose the mistake from the source lines of all ranks of a group, taken together."""
+NEW_GROUP = "new_group"
+WAITS_FOR_A_GROUP = (
+    "{} in new_group(), which connects the ranks of the new group. Every rank must call "
+    "new_group() for every group, in the same order, also for the groups that it is not in."
+)
+
+
+def diagnosis(
+    waits: dict[int, SourceLine | None], world_size: int, calls: Calls | None = None
+) -> str:
+    """Diagnose the mistake from the source lines of all ranks, and from their collectives."""
+    calls = calls or {}
+    of_lines = diagnose_lines(waits, world_size)
+    if not is_general(of_lines) and not of_lines.endswith(WAITS_FOR_A_GROUP[2:]):
+        return of_lines
+    of_groups = find_unfit_groups(calls) or find_circle(calls)
+    return of_groups or " ".join(filter(None, [of_lines, find_difference(calls)]))
+
+
+def diagnose_lines(waits: dict[int, SourceLine | None], world_size: int) -> str:
     for rank, source_line in waits.items():
         call = source_line.call if source_line is not None else ""
         for in_group, peer in PEER.findall(call):
@@ -124,8 +174,12 @@ def diagnosis(waits: dict[int, SourceLine | None], world_size: int) -> str:
         return ALL_MEET
     if "" in operations:
         return AT_WORK.format(subject(at[""]))
-    if FOR_A_THREAD in operations:
-        return WAITS_FOR_A_THREAD.format(subject(at[FOR_A_THREAD]))
+    for operation in (one for one in WAITS_ALONE if one in operations):
+        return WAITS_ALONE[operation].format(subject(at[operation]))
+    if BUFFERS in operations and (returned or len(operations) > 1):
+        return WAITS_FOR_BUFFERS.format(subject(at[BUFFERS]))
+    if NEW_GROUP in operations:
+        return WAITS_FOR_A_GROUP.format(subject(at[NEW_GROUP]))
     for known, sentence in BACK if returned else WAITING:
         if operations <= known:
             return sentence.format(subject(returned))
@@ -145,14 +199,6 @@ def is_general(advice) -> bool:
 
 def has_returned(source_line: SourceLine | None) -> bool:
     return source_line is None or source_line.operation == TRAVELLING
-
-
-def ranks_text(ranks) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
-
-
-def subject(ranks) -> str:
-    return ranks_text(ranks).capitalize() + (" is" if len(ranks) == 1 else " are")
 
 
 def describe(source_lines: dict[int, SourceLine | None]) -> str:

@@ -9,8 +9,12 @@ from .folders import short_path
 
 VS_CODE_CELL = "vscode-notebook-cell:"  # prefix of the addresses of its cells
 
-# Values of `operation` for a rank that is in no call of torch.distributed.
-FOR_A_THREAD = "a thread"  # the rank waits for another of its threads
+# Values of `operation` for a rank that is in no call of torch.distributed, and waits
+FOR_A_THREAD = "a thread"  # of the same rank
+FOR_A_PROCESS, FOR_DATA = "a process", "data"  # of a DataLoader's workers
+FOR_A_FILE, FOR_A_KEY, FOR_THE_NETWORK = "a file", "a key", "the network"
+ASLEEP, FOR_INPUT, IDLE = "asleep", "input", "idle"  # idle: in no known call, without computing
+BUFFERS = "buffers"  # DDP's forward waits for all ranks to broadcast them
 STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
 STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
 

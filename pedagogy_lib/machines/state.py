@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..basics.hang_diagnosis import ranks_text
+from ..basics.rank_texts import ranks_text
 
 
 @dataclass(frozen=True)

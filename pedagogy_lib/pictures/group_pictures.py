@@ -3,7 +3,7 @@
 from matplotlib.patches import Rectangle
 
 from ..basics.errors import need
-from ..basics.hang_diagnosis import ranks_text
+from ..basics.rank_texts import ranks_text
 from ..basics.units import brief, format_count
 from .legends import legend_above, sample
 from .style import (

@@ -12,8 +12,9 @@ import torch
 import torch.distributed as dist
 
 from ..basics.folders import PUBLISHED
-from ..basics.source_lines import FOR_A_THREAD, SourceLine
+from ..basics.source_lines import BUFFERS, FOR_A_THREAD, IDLE, SourceLine
 from ..basics.units import format_count
+from .waiting_calls import does_main_compute, find_wait
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -29,8 +30,12 @@ LIBRARY_FOLDERS = tuple(
         PUBLISHED / "classroom",  # the grading
     )
 )
+WRAPPERS = ("wrapper", "_fn", "__call__", "decorate_context", "inner_func")
 MOST_CALLERS = 4  # shown for one source line
-DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
+_TORCH = os.path.realpath(os.path.dirname(torch.__file__))
+DDP_FILE = os.path.join(_TORCH, "nn", "parallel", "distributed.py")
+MODULES = (DDP_FILE, os.path.join(_TORCH, "distributed", "fsdp"))
+DISTRIBUTED = (os.path.join(_TORCH, "distributed"), DDP_FILE)
 
 
 def is_library(filename: str) -> bool:
@@ -53,6 +58,8 @@ def find_current_line(block="") -> SourceLine | None:
     frames = sys._current_frames()
     del frames[threading.get_ident()]  # the thread that asks
     main = find_line_of_thread(frames.pop(threading.main_thread().ident), block)
+    if main is not None and not main.operation and does_main_compute() is False:
+        return main._replace(operation=IDLE)
     if main is None or main.operation != FOR_A_THREAD:
         return main
     others = [find_line_of_thread(frame) for frame in frames.values()]
@@ -63,12 +70,12 @@ def find_current_line(block="") -> SourceLine | None:
 
 def find_line_of_thread(frame, block="") -> SourceLine | None:
     """Return the learner's innermost line in a thread whose innermost frame is `frame`."""
-    source_line = find_source_line(steps_of_frame(frame), block)
-    module = str(frame.f_globals.get("__name__")).partition(".")[0]
-    waits = module in ("threading", "queue", "concurrent")
-    if source_line is None or source_line.operation or not waits:
+    steps = steps_of_frame(frame)
+    source_line = find_source_line(steps, block)
+    if source_line is None or source_line.operation:
         return source_line
-    return source_line._replace(operation=FOR_A_THREAD)
+    own = [i for i, step in enumerate(steps) if not is_library(step[0])]
+    return source_line._replace(operation=find_wait(steps, own[-1] if own else 0))
 
 
 def find_source_line(steps, block="") -> SourceLine | None:
@@ -145,15 +152,28 @@ def call_below(inner) -> tuple[str, str]:
 
     inner  the library's part of the stack, below the learner's line
     """
-    public = [s for s in inner if s[2] not in ("wrapper", "_fn", "__call__", "decorate_context")]
+    public = [step for step in inner if step[2] not in WRAPPERS]
     if not public:
         return "", ""
-    distributed = [s for s in public if real_path(s[0]).startswith(DISTRIBUTED_FOLDER)]
-    _, _, function, frame = (distributed or public)[0]
+    distributed = [s for s in public if real_path(s[0]).startswith(DISTRIBUTED)]
+    path, _, function, frame = (distributed or public)[0]
+    if real_path(path).startswith(MODULES):
+        return call_of_module(distributed)
     text = f"{function}({'…' if frame is None else arguments(frame)})"
     # DDP and FSDP communicate in the backward, unseen by Python; get_rank() never waits.
     may_wait = function == "backward" or (distributed and not function.startswith("get_"))
     return text, function if may_wait else ""
+
+
+def call_of_module(steps) -> tuple[str, str]:
+    """Return the call of a DDP or FSDP module that a learner made, and what it waits for."""
+    functions = [function for _, _, function, _ in steps]
+    name = "DistributedDataParallel" if real_path(steps[0][0]) == DDP_FILE else "an FSDP module"
+    if any("backward" in function for function in functions):
+        return f"the backward of {name}", "backward"
+    if "__init__" in functions or "fully_shard" in functions:
+        return f"making {name}", "__init__"
+    return f"the forward of {name}", BUFFERS if "_sync_buffers" in functions else "forward"
 
 
 def arguments(frame) -> str:
@@ -170,7 +190,7 @@ def arguments(frame) -> str:
             shown += map(message_text, value)
         elif name in peers and value is not None:
             shown.append(peer_text(name, value, frame.f_locals.get("group")))
-        elif name == "tag" and value:
+        elif (name == "tag" and value) or (name == "ranks" and isinstance(value, list)):
             shown.append(f"{name}={value}")
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
             shown.append(f"op={value.name}")

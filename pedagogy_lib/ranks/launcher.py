@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
+from ..basics.errors import NO_RANK_YET, HangError, LaunchError, RankError, Stopped, where_stopped
 from ..machines.network import NetworkRun, network_for
 from ..machines.other_users import keeps_to_itself
 from ..machines.state import State
@@ -19,7 +19,7 @@ from .packing import pack_function, unpack_value
 from .preload_modules import needs_them
 from .rank_handle import RankHandle
 from .rank_listener import RankListener
-from .refusals import reason
+from .refusals import refusals_told
 from .run import Run
 from .settings import (
     check_call,
@@ -103,15 +103,6 @@ def run_packed(job: "Launch", data: bytes) -> Run:
         return job.run(data)
     finally:
         _one_at_a_time.release()
-
-
-@contextlib.contextmanager
-def refusals_told():
-    """Turn a refusal of the system into a LaunchError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
 
 
 IMPORTING = "importing PyTorch, once for each notebook"
@@ -240,15 +231,19 @@ class Launch(RankListener):
         state = self.state()
         if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
             advice = state.describe() or self.dead_ranks.advice()
-            raise HangError(self.ask_where(), self.round_wait_time(), network=advice)
+            told = self.ask_where(), self.round_wait_time(), None
+            raise HangError(*told, advice, self.find_calls())
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         for handle in self.ranks:
             handle.killed_with = state.find_killed_machine(handle.rank)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
-        if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
-            raise failed[0].build_error(who=f"all {self.world_size} ranks")
-        raise failed[0].build_error(failed[1:])
+        is_common = len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1
+        raise self.build_error(failed, who=f"all {self.world_size} ranks" * is_common)
+
+    def build_error(self, failed, who="") -> RankError:
+        """Build the error to raise; `failed` are the failed ranks, the first to blame first."""
+        return failed[0].build_error([] if who else failed[1:], who)
 
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""

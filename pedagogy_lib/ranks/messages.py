@@ -8,12 +8,16 @@ whether the message goes on after this part, and the part's length. A rank sends
 memory that holds it, and the notebook reads it into the memory in which it stays.
 """
 
+import contextlib
 import mmap
 import pickle
 import socket
 import struct
 from dataclasses import dataclass, fields
 
+import cloudpickle
+
+from ..basics.flight_recorder import GroupCalls
 from ..basics.source_lines import (
     LOST,
     MEETING,
@@ -179,9 +183,14 @@ class StageReport:
 
 @dataclass
 class IsAt:
-    """A rank's answer when it is asked where it is; None if Python cannot tell."""
+    """A rank's answer when it is asked where it is.
+
+    source_line  None if Python cannot tell
+    calls        its collectives in each process group, by the group's name
+    """
 
     source_line: SourceLine | None
+    calls: dict[str, GroupCalls]
 
 
 @dataclass
@@ -221,6 +230,12 @@ class FailureReport:
     exception: bytes | None
     source_line: SourceLine | None
     at: float
+
+    def load_exception(self) -> BaseException | None:
+        """Return the exception; None if its class is unknown here, or refuses to be unpacked."""
+        with contextlib.suppress(Exception, SystemExit):
+            return cloudpickle.loads(self.exception) if self.exception else None
+        return None
 
 
 KINDS = StageReport, IsAt, ReturnReport, FailureReport

@@ -60,6 +60,11 @@ class Output:
             self.show(self.rest)
             self.rest = b""
 
+    @property
+    def size(self) -> int:
+        """The number of bytes that the rank has printed so far."""
+        return len(self.kept) + len(self.end) + self.dropped
+
     def last_lines(self, count) -> list[str]:
         last = (self.kept[-KEPT_OF_END:] + self.end)[-KEPT_OF_END:]
         return last.decode(errors="replace").strip().splitlines()[-count:]

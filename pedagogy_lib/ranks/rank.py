@@ -16,6 +16,7 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
+from ..basics.flight_recorder import find_group_calls
 from ..machines import namespaces
 from ..machines.fault_triggers import FaultTrigger
 from ..measuring import recorder
@@ -64,7 +65,7 @@ class Channel:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
                     sys.stdout.flush()  # text that it has printed without ending the line
-                self.send(IsAt(find_current_line(recorder.block_of())))
+                self.send(IsAt(find_current_line(recorder.block_of()), find_group_calls()))
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 

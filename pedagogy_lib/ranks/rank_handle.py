@@ -10,8 +10,6 @@ import struct
 import time
 from pathlib import Path
 
-import cloudpickle
-
 from ..basics.errors import RankError, describe_death
 from ..basics.source_lines import SourceLine
 from . import processes
@@ -67,7 +65,8 @@ class RankHandle:
         self.error: FailureReport | None = None  # once it has raised
         self.status = None  # as os.waitpid gives it, once the rank has ended
         self.killed_with: int | None = None  # the machine that was killed, with all its ranks
-        self.source_line = None  # its answer to ask_where()
+        self.source_line = None  # its answer to ask_where(), with its collectives
+        self.calls = {}
         self.dumped = ""  # the part of its stack that its interpreter has written so far
         self.died_at = 0.0
         self.output = Output(rank, noun)
@@ -136,12 +135,8 @@ class RankHandle:
             what += f": {why}" * bool(why)
             what += "".join(f"\n  | {line}" for line in words)
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
-        pickled = self.error.exception
-        exception = None
-        # Its class may exist in the rank only, or do anything when the exception is unpacked.
-        with contextlib.suppress(Exception, SystemExit):
-            exception = cloudpickle.loads(pickled) if pickled else None
         what, source_line = self.failure()
+        exception = self.error.load_exception()
         return RankError(self.rank, what, exception, source_line, lost, own, who)
 
     def why_it_died(self, words) -> str:
@@ -199,7 +194,7 @@ class RankHandle:
         elif isinstance(message, FailureReport):
             self.error = message
         elif isinstance(message, IsAt):
-            self.source_line = message.source_line
+            self.source_line, self.calls = message.source_line, message.calls
         else:
             self.stage = message.stage
             self.read_before = self.reader.bytes_read

@@ -19,7 +19,7 @@ QUIET_START_SECONDS = 2.0  # the least that they get, if it is not
 PATIENCE = 3  # how many timeouts `patiently` grants
 LISTEN_SECONDS = 0.25  # at a time, if nothing arrives
 LOOK_SECONDS = 0.5  # between two checks for progress
-ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
+ANSWER_SECONDS = 0.6  # for ranks to say where they are, and as long again for their interpreters
 IDLE_SHARE = 0.1  # of a processor: less does not count as computing
 
 # How many timeouts computing ranks get: more where notebooks are tested side by side.
@@ -216,11 +216,16 @@ class RankListener:
 
     def ask_where(self) -> dict:
         """Ask where each rank is; return {rank: source line}, None for one that has returned."""
-        waiting = [r for r in self.ranks if not r.report and r.status is None]
-        for handle in waiting:
+        alive = [r for r in self.ranks if r.status is None]  # those that have returned know calls
+        for handle in alive:
             handle.ask_where()
         for ask_again in (True, False):
-            self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
-            for handle in (r for r in waiting if ask_again and not r.has_answered()):
+            self.listen_until(lambda: all(r.has_answered() for r in alive), ANSWER_SECONDS, 0.02)
+            waiting = (r for r in alive if not r.report and not r.has_answered())
+            for handle in waiting if ask_again else ():
                 handle.ask_for_dump()
         return {r.rank: r.where() for r in self.ranks if not self.is_lost(r)}
+
+    def find_calls(self) -> dict:
+        """Return the collectives of each rank, as it has told them when asked where it is."""
+        return {r.rank: r.calls for r in self.ranks if not self.is_lost(r)}

@@ -1,8 +1,11 @@
 """Refusals of the operating system, in words that say what to do."""
 
+import contextlib
 import errno
 import os
 import sys
+
+from ..basics.errors import LaunchError
 
 TOLD_AS = {  # in messages of other libraries, which have no error number
     "Too many open files": errno.EMFILE,
@@ -100,3 +103,12 @@ SENTENCES = {
     errno.E2BIG: long_environment,
     errno.EBADF: lambda: CLOSED,
 }
+
+
+@contextlib.contextmanager
+def refusals_told():
+    """Turn a refusal of the system into a LaunchError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None

@@ -125,7 +125,8 @@ HANGS = [
     (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
     (
         cross_subgroups,
-        IN_THE_SAME_CALL,
+        "The ranks wait in a circle: rank 0 waits in group 1 (ranks 0, 1) for rank 1, rank 1 waits "
+        "in group 2 (ranks 0, 1) for rank 0.",
         dict.fromkeys(
             range(2), ("dist.all_gather(", "all_gather(2 × float32[1], float32[1], group")
         ),

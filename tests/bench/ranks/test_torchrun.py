@@ -12,7 +12,7 @@ import needs
 import pytest
 from helpers import environment
 
-from pedagogy_lib import LaunchError, run_torchrun
+from pedagogy_lib import LaunchError, RankError, run_torchrun
 from pedagogy_lib.machines import other_users
 from pedagogy_lib.ranks import torchrun_agents
 from pedagogy_lib.ranks.settings import VARIABLES, is_torchrun_launched
@@ -192,8 +192,9 @@ def test_ranks_are_started_again(write_program):
 @pytest.mark.deep
 def test_and_not_more_often_than_allowed(write_program):
     write_program(FAILS_ONCE)
-    with pytest.raises(LaunchError, match=r"program\.py failed"):
+    with pytest.raises(RankError, match=r"rank 1 was killed by SIGKILL") as caught:
         run_torchrun("program.py", nproc_per_node=2, max_restarts=1)
+    assert caught.value.rank == 1
     for wrong in (-1, 1.5, "2"):
         with pytest.raises(LaunchError, match="max_restarts is 0 or more, not"):
             run_torchrun("program.py", max_restarts=wrong)
@@ -201,8 +202,9 @@ def test_and_not_more_often_than_allowed(write_program):
 
 def test_exception_goes_its_usual_way(write_program, capsys):
     write_program(FAILING_PROGRAM)
-    with pytest.raises(LaunchError, match=r"program\.py failed; its own message is printed above"):
+    with pytest.raises(RankError, match="rank 0 raised ValueError: boom") as caught:
         run_torchrun("program.py", nproc_per_node=1)
+    assert 'raise ValueError("boom")' in caught.value.place.source()
     assert 'raise ValueError("boom")' in capsys.readouterr().out
 
 
