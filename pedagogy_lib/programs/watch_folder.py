@@ -1,7 +1,7 @@
 """The folder through which the ranks of a watched program tell the process that started them.
 
 Each rank writes files of its own, whole or not at all, so that ranks on several machines need
-nothing but a folder that they share:
+nothing but a folder that they share. A file named `traced` tells them to write traces.
 
     3.started  its process, machine and program
     3.beat     empty; changed whenever the rank has begun a collective or ended a step
@@ -18,7 +18,7 @@ import os
 import pickle
 from pathlib import Path
 
-QUESTION = "where"
+QUESTION, TRACED = "where", "traced"
 BEATS = (".started", ".beat", ".ended")
 
 
@@ -28,6 +28,10 @@ class WatchFolder:
     def __init__(self, path):
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def is_traced(self) -> bool:
+        return (self.path / TRACED).exists()
 
     def make_pipe(self, rank) -> int:
         """Make the pipe for a rank's output; return its end to read from, which never ends."""

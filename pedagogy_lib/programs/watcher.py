@@ -4,6 +4,7 @@ It imports nothing of torch before the program does, because the program may sti
 that torch reads on its import.
 """
 
+import atexit
 import faulthandler
 import os
 import signal
@@ -16,6 +17,8 @@ from .after_import import call_after_import
 from .watch_folder import WatchFolder, touch
 
 LOOK_SECONDS = 0.1  # between two looks whether somebody asks
+POLL_SECONDS = 0.002  # between two looks whether a collective has ended
+MANY_EVENTS = 2_000  # that are not written yet
 
 
 class Watcher:
@@ -24,7 +27,8 @@ class Watcher:
     def __init__(self, folder):
         self.folder = WatchFolder(folder)
         self.rank = int(os.environ["RANK"])
-        self.progress = 0  # raised by instruments whenever the rank goes on
+        self.progress = 0  # collectives so far
+        self.trace = self.collectives = None  # of a traced program
         self.thread = threading.Thread(target=self.watch, name="watcher", daemon=True)
 
     def start(self):
@@ -49,26 +53,48 @@ class Watcher:
             os.close(pipe)
 
     def watch_torch(self):
-        """Count the collectives that the rank begins; torch has just been imported."""
-        from .collectives import notice_collectives
+        """Begin to note what the rank does with torch, which has just been imported."""
+        from .collectives import Collectives, notice_collectives
 
-        notice_collectives(self.note_progress)
+        if not self.folder.is_traced:
+            notice_collectives(self.note_progress)
+            return
+        from .phases import Phases
+        from .replicas import Replicas
+        from .trace import Trace
 
-    def note_progress(self, *_):
+        trace = Trace(self.folder.file(self.rank, "trace"))
+        collectives = Collectives(trace)
+        collectives.start()
+        Phases(trace, collectives, Replicas(trace)).start()
+        atexit.register(trace.flush)
+        self.trace, self.collectives = trace, collectives
+
+    def note_progress(self):
         self.progress += 1
 
     def watch(self):
         """Answer, in a separate thread, where the rank is, and tell when it goes on."""
-        told, answered = 0, self.folder.asked_at()
+        told, answered, looked = 0, self.folder.asked_at(), 0.0
         while True:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(
+                POLL_SECONDS if self.collectives and self.collectives.flying else LOOK_SECONDS
+            )
+            if self.collectives:
+                self.collectives.look()
+            if time.perf_counter() - looked < LOOK_SECONDS:
+                continue
+            looked = time.perf_counter()
             asked = self.folder.asked_at()
             if asked > answered:
                 answered = asked
                 self.folder.write(self.rank, "place", find_place())
-            if self.progress > told:
-                told = self.progress
+            progress = self.trace.count if self.trace else self.progress
+            if progress > told:
+                told = progress
                 touch(self.folder.file(self.rank, "beat"))
+            if self.trace and len(self.trace.events) > MANY_EVENTS:
+                self.trace.flush()
 
     def note_failure(self, error):
         from ..ranks.error_reports import report_failure
