@@ -5,6 +5,7 @@ import os
 import sys
 
 from .basics.errors import LaunchError, need
+from .programs.command import add_arguments
 
 
 def main(argv=None) -> int:
@@ -61,6 +62,7 @@ def main(argv=None) -> int:
     )
     plan.add_argument("--answering", action="store_true", help="what answering users costs, too")
     plan.add_argument("--top", type=int, default=8, help="how many plans to show")
+    add_arguments(commands.add_parser("run", help="run your own program, and report on it"))
     arguments, others = parser.parse_known_args(argv)
     arguments.others = others
     if others and arguments.command not in ("lab", "hub"):
@@ -156,6 +158,12 @@ def run_machines(arguments) -> int:
     return main(arguments)
 
 
+def run_program(arguments) -> int:
+    from .programs import command
+
+    return command.run_program(arguments)
+
+
 COMMANDS = {
     "lab": run_lab,
     "hub": run_hub,
@@ -168,6 +176,7 @@ COMMANDS = {
     "hand-in": run_hand_in,
     "machines": run_machines,
     "plan": run_plan,
+    "run": run_program,
 }
 
 if __name__ == "__main__":

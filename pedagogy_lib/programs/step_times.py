@@ -25,7 +25,7 @@ def seconds_in(intervals, begin, end) -> float:
 
 
 def split_steps(one, steps) -> list[dict]:
-    """Return, for each step of a rank, seconds in all, of waiting, data, optimizer and computing."""
+    """Return seconds in all, of waiting, data, optimizer and computing, of each step of a rank."""
     waits = join_intervals(one.exposed)
     kinds = {
         kind: join_intervals((span.begin, span.end) for span in one.spans_of(kind))
@@ -49,23 +49,24 @@ def typical_step(one, steps) -> dict:
 
 
 def find_lateness(trace: ProgramTrace) -> dict:
-    """Return {(rank, other): seconds per step that `rank` has waited for `other`}.
+    """Return {(rank, other): seconds that `rank` waits for `other` in the median step}.
 
     Of each collective, the rank that begins last is the one that all others wait for.
     """
     begun = defaultdict(dict)
     for one in trace:
         for call in one.calls:
-            if 0 < call.step < trace.steps:
-                begun[call.group, one.groups[call.group], call.number][one.rank] = call.begin
-    late = defaultdict(float)
+            if SKIPPED <= call.step < trace.steps:
+                begun[call.group, one.groups[call.group], call.number][one.rank] = call
+    late = defaultdict(lambda: defaultdict(float))
     for (_, members, _), of_ranks in begun.items():
         if len(of_ranks) == len(members) > 1:
-            last = max(of_ranks, key=of_ranks.get)
-            for rank, begin in of_ranks.items():
-                late[rank, last] += of_ranks[last] - begin
-    steps = max(1, trace.steps - 1)
-    return {pair: seconds / steps for pair, seconds in late.items() if pair[0] != pair[1]}
+            last = max(of_ranks, key=lambda rank: of_ranks[rank].begin)
+            for rank, call in of_ranks.items():
+                late[rank, last][call.step] += of_ranks[last].begin - call.begin
+    steps = range(SKIPPED, trace.steps)
+    medians = {pair: median(of_steps[step] for step in steps) for pair, of_steps in late.items()}
+    return {pair: seconds for pair, seconds in medians.items() if seconds}
 
 
 def hidden_share(one, steps) -> float | None:

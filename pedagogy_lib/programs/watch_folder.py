@@ -29,6 +29,9 @@ class WatchFolder:
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
 
+    def begin_traces(self):
+        (self.path / TRACED).touch()
+
     @property
     def is_traced(self) -> bool:
         return (self.path / TRACED).exists()

@@ -1,6 +1,7 @@
 """The output of ranks, shown at once and kept, and the line that shows a launch's progress."""
 
 import contextlib
+import math
 import sys
 import time
 
@@ -18,8 +19,9 @@ OF_DEATHS = (b"terminate called ", b"  what():  ")  # C++ prints these last; the
 class Output:
     """The output of one rank."""
 
-    def __init__(self, rank, noun="rank"):
+    def __init__(self, rank, noun="rank", live_lines=LIVE_LINES):
         self.rank = rank
+        self.live_lines = math.inf if live_lines is None else live_lines
         self.prefix = f"[{noun} {rank}]"
         self.kept, self.end = bytearray(), bytearray()  # the start and the end of the output
         self.dropped = 0  # bytes between the two
@@ -44,10 +46,10 @@ class Output:
         del self.end[:excess]
 
     def show(self, line: bytes):
-        if self.lines_shown < LIVE_LINES:
+        if self.lines_shown < self.live_lines:
             more = " …" if len(line) > LIVE_BYTES else ""
             say(f"{self.prefix} {line[:LIVE_BYTES].decode(errors='replace')}{more}")
-        elif self.lines_shown == LIVE_LINES:
+        elif self.lines_shown == self.live_lines:
             say(
                 f"{self.prefix} … prints more: once the launch has returned, its first "
                 f"{format_bytes(KEPT_BYTES)} and its end are in run.output[{self.rank}]"

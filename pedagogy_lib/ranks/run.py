@@ -129,6 +129,7 @@ class Run:
                   what happened to them: `.events`; None without machines
     lost          ranks that died while the others went on, in the order of their deaths, with
                   `.rank`, `.seconds` (since the launch began), `.what` and `.was_replaced`
+    findings      what the report on a program has found; [] without a report
     """
 
     def __init__(
@@ -146,6 +147,7 @@ class Run:
         lost=(),
     ):
         self.machines, self.cards, self.lost = machines, cards, list(lost)
+        self.findings = []
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)

@@ -1,5 +1,6 @@
 """torchrun from a notebook, as if on several machines."""
 
+import contextlib
 import functools
 import os
 import selectors
@@ -9,7 +10,7 @@ import time
 
 import torch.distributed as dist
 
-from ..basics.errors import LaunchError, need
+from ..basics.errors import LaunchError, Stopped, need
 from ..basics.units import brief
 from ..machines.amounts import is_count, is_positive
 from ..machines.fault_triggers import ask_switch
@@ -19,10 +20,11 @@ from ..machines.spec import Machines
 from ..machines.state import State
 from ..programs import agent
 from ..programs.program_ranks import NOT_STARTED, ProgramRanks
+from ..programs.rank_trace import ProgramTrace
 from . import fresh_stores
 from .launcher import Launch, run_job
 from .messages import RETURNED
-from .output import Output
+from .output import LIVE_LINES, Output
 from .run import Run
 from .settings import VARIABLES
 
@@ -51,6 +53,8 @@ def run_torchrun(
     timeout=60.0,
     machines=None,
     max_restarts=None,
+    report=None,
+    live_lines=LIVE_LINES,
 ) -> Run:
     """Run `torchrun script arguments…` on `nnodes` machines, with one agent on each.
 
@@ -71,6 +75,10 @@ def run_torchrun(
                     `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
     max_restarts    how often the agents restart all ranks, in new processes, after one has failed;
                     by default 0, and 3 where machines may come and go
+    report          a path, such as "report.html", to which a report on the run is written, also if
+                    it fails: where each rank's time went, what it sent, and what is wrong with it.
+                    A summary is printed, and `run.findings` lists what was found
+    live_lines      how many lines of each rank are shown as they are printed; None for all
     Returns         a `Run` whose indices are machines: `run.output[node]` is what the processes of
                     one printed. A script returns nothing, so `run.values` is all None
     Raises          `RankError` of the script's rank that failed first; `HangError` after `timeout`,
@@ -96,10 +104,15 @@ def run_torchrun(
     elif machines is None and fewest < most:
         raise LaunchError(f"machines that come and go cannot be had here: {try_machines()}")
     told_apart = most * nproc_per_node if fewest == most and not max_restarts else 0
-    job = AgentsLaunch(most, timeout, machines, told_apart)
+    job = AgentsLaunch(
+        most, timeout, machines, [Output(rank, live_lines=live_lines) for rank in range(told_apart)]
+    )
     own = [f"--nproc-per-node={nproc_per_node}", f"--max-restarts={max_restarts}"]
     program = [str(script), *map(str, arguments)]
-    return run_job(job, play_machine, (program, fewest, own, machines is not None))
+    with job.reporting(report, program):
+        run = run_job(job, play_machine, (program, fewest, own, machines is not None))
+    run.findings = job.findings
+    return run
 
 
 def no_program(script) -> str:
@@ -118,11 +131,11 @@ class AgentsLaunch(Launch):
     agents on a cluster. What is told of a hang or an error is about the program's own ranks.
     """
 
-    def __init__(self, count, timeout, machines, told_apart):
-        """Prepare the launch; the output of `told_apart` ranks is shown with the rank."""
+    def __init__(self, count, timeout, machines, outputs):
+        """Prepare the launch; `outputs` are those of ranks whose number is known beforehand."""
         super().__init__("gloo", ["cpu"] * count, [0] * count, timeout, "machine", machines)
-        self.outputs = [Output(rank) for rank in range(told_apart)]
-        self.calls, self.pipes = {}, []
+        self.outputs, self.pipes, self.calls = outputs, [], {}
+        self.is_traced, self.trace, self.findings = False, None, []
 
     @property
     def program(self) -> ProgramRanks:
@@ -130,6 +143,8 @@ class AgentsLaunch(Launch):
 
     def start(self, data):
         """Open a pipe for each rank's output, and start the machines."""
+        if self.is_traced:
+            self.program.folder.begin_traces()
         for output in self.outputs:
             pipe = self.program.folder.make_pipe(output.rank)
             self.pipes.append(pipe)
@@ -138,7 +153,27 @@ class AgentsLaunch(Launch):
             )
         super().start(data)
 
+    @contextlib.contextmanager
+    def reporting(self, path, program):
+        """Write a report on what happens in the block, unless `path` is None."""
+        if path is None:
+            yield
+            return
+        from ..programs.report import tell_run
+
+        self.is_traced, outcome = True, ""
+        try:
+            yield
+        except (LaunchError, Stopped) as error:
+            outcome = error.message
+            raise
+        finally:
+            if self.trace is not None:
+                self.findings = tell_run(self.trace, program, outcome, path)
+
     def end(self):
+        if self.is_traced:
+            self.trace = ProgramTrace.read(self.program.folder)
         super().end()
         for pipe, output in zip(self.pipes, self.outputs):
             output.close()
