@@ -17,6 +17,7 @@ OF_DEATHS = (b"terminate called ", b"  what():  ")  # C++ prints these last; the
 
 
 REDRAWS = re.compile(rb"\r|\x1b\[\d*[AF]")  # to the start of a line: it is drawn again
+GOES_UP = re.compile(rb"\x1b\[\d*[AF]")
 MOVES = re.compile(rb"\x1b\[[0-9;?]*[A-HJKSTfhlsu]")  # cursor moves and erasures, not colours
 BAR_SECONDS = 0.25  # between two states of a bar in a notebook or terminal
 LOG_SECONDS = 10.0  # the same where no line can be overwritten
@@ -30,7 +31,7 @@ class Output:
         self.prefix = f"[{noun} {rank}]"
         self.kept, self.end = bytearray(), bytearray()  # the start and the end of the output
         self.dropped = 0  # bytes between the two
-        self.rest = b""
+        self.rest = self.redrawn = b""  # a line without its end; a line of a bar of several
         self.lines_shown = 0
         self.bar = BarLine()
 
@@ -38,20 +39,28 @@ class Output:
         self.keep(data)
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
-            if re.search(rb"\x1b\[\d*[AF]", line):  # a bar of several lines, which goes on
-                self.rest = b"\r" + last_state(line) + b"\r" + self.rest
+            if GOES_UP.search(line):  # a bar of several lines, which goes on
+                self.redrawn = last_state(line)
             elif not line.startswith(OF_DEATHS):
+                self.show_redrawn()
                 self.show(line)
         if b"\r" in self.rest:
-            self.rest = b"\r" + last_state(self.rest) + b"\r" * self.rest.endswith(b"\r")
-            self.refresh()
+            end = b"\x1b[A" if GOES_UP.search(self.rest) else b"\r" * self.rest.endswith(b"\r")
+            self.rest = b"\r" + last_state(self.rest) + end
+        self.refresh()
         if len(self.rest) > 10_000:
             self.close()
 
     def refresh(self):
         """Show the state of a line that is still being redrawn, if it is time to."""
-        if b"\r" in self.rest and self.lines_shown < LIVE_LINES:
-            self.bar.update(self.text_of(self.rest))
+        line = self.rest if b"\r" in self.rest else self.redrawn
+        if last_state(line) and self.lines_shown < LIVE_LINES:
+            self.bar.update(self.text_of(line))
+
+    def show_redrawn(self):
+        if self.redrawn:
+            self.show(self.redrawn)
+            self.redrawn = b""
 
     def text_of(self, line: bytes) -> str:
         line = last_state(line)
@@ -78,6 +87,7 @@ class Output:
 
     def close(self):
         """Show the text that the rank printed last without ending the line."""
+        self.show_redrawn()
         if last_state(self.rest):
             self.show(self.rest)
         self.rest = b""
