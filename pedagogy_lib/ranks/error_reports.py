@@ -15,6 +15,8 @@ from .packing import format_error
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # of details that belong to an error
 PACK_SECONDS = 1.0  # for an exception's object; its text travels in any case
+CONNECTED_TWICE = "initialize the default process group twice"  # in PyTorch's message
+CONNECTED = " launch() has already connected the ranks: leave init_process_group() out"
 NO_LINE = "no memory was left to note the line; make what the function holds smaller"
 
 
@@ -33,7 +35,8 @@ def report_failure(error, block="") -> FailureReport:
     exception = pack_error(error)
     source_line = find_source_line(steps_of_traceback(error.__traceback__), block)
     source_line = None if source_line is None or is_library(source_line.filename) else source_line
-    lines = [f"raised {words_of(error)}", *list_error_details(error)]
+    hint = CONNECTED if CONNECTED_TWICE in str(error) else ""
+    lines = [f"raised {words_of(error)}{hint}", *list_error_details(error)]
     if isinstance(error, MemoryError) and source_line is None and not str(error):
         lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
     return FailureReport("\n  ".join(lines), exception, source_line, at)

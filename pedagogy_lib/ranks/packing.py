@@ -27,6 +27,7 @@ MAGICS = (
     "subprocess.run(), or measure() for times"
 )
 OPEN_FILE = "an open file stays in its process: open it there, or send what it holds"
+DTENSOR = "a DTensor holds one rank's part: return x.full_tensor() or x.to_local()"
 OF_CPP_CLASSES = type(torch._C.Future)  # the class of PyTorch's classes from C++; no module has it
 # Packages whose classes are known neither to hang nor to exit when they are unpacked.
 KNOWN = {"builtins", "collections", "coursekit", "numpy", "pedagogy_lib", "torch"}
@@ -210,6 +211,8 @@ class ResultPickler(Pickler):
     is_known = True
 
     def reducer_override(self, value):
+        if type(value).__name__ == "DTensor" and isinstance(value, torch.Tensor):
+            raise TypeError(DTENSOR)
         self.is_known = self.is_known and package_of(value) in KNOWN
         if type(value) is torch.Tensor and needs_copy(value):
             return reduce_tensor(copy_of(value))

@@ -20,6 +20,7 @@ from ..basics.flight_recorder import find_group_calls
 from ..machines import namespaces
 from ..machines.fault_triggers import FaultTrigger
 from ..measuring import recorder
+from . import rank_hooks
 from .call_stack import find_current_line
 from .error_reports import CannotBegin, cannot_travel, report_failure
 from .messages import (
@@ -108,7 +109,7 @@ def prepare(setup, listener):
         listener.start()
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         raise CannotBegin(f"could not be started: {reason(error)}") from None
-    sys.breakpointhook = refuse_debugger
+    rank_hooks.install()
 
 
 def enter_machine(machine):
@@ -160,10 +161,6 @@ def unpack(payload):
             f"`{found[1]}` cannot travel to another process, as a decorator like functools.cache "
             "has made an object of it; use the plain function"
         ) from None
-
-
-def refuse_debugger(*args, **kwargs):
-    raise RuntimeError("nobody can answer a debugger inside a rank: print() what you want to see")
 
 
 def instruments(machine) -> dict:

@@ -176,6 +176,8 @@ class RankListener:
             self.is_to_stop = False
             raise KeyboardInterrupt
         self.server.keep_awake()
+        for handle in self.ranks:
+            handle.output.refresh()
         done = sum(r.report is not None for r in self.ranks)
         n = self.world_size
         self.progress.tick(f"{done} of {n} ranks have returned" if n > 1 else "the rank works")

@@ -14,6 +14,10 @@ from ..machines.spec import Machines
 
 # The variables in which torchrun, and launchers like it, give a process its rank.
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+NO_RANK = (
+    "launch() passes no rank: drop the parameters `rank` and `world_size`, and call "
+    "dist.get_rank() and dist.get_world_size() inside"
+)
 SEEDS = range(-(2**63), 2**64)  # that torch accepts
 
 
@@ -45,6 +49,8 @@ def check_call(fn, args):
     try:
         inspect.signature(fn).bind(*args)
     except TypeError as error:
+        if "rank" in inspect.signature(fn).parameters:
+            raise LaunchError(f"{call_of(fn, args)} cannot be called: {NO_RANK}") from None
         raise LaunchError(
             f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
             f"launch's own settings have names, like {setting_meant(fn, args)}"

@@ -1,15 +1,18 @@
 """What ranks print: live with its rank, complete afterwards, and never too much."""
 
+import code
 import os
+import pdb
 import subprocess
 import sys
+import time
 
 import pytest
 import torch.distributed as dist
 from helpers import scratch_left
 
 from pedagogy_lib import LaunchError, launch
-from pedagogy_lib.ranks.output import ProgressLine
+from pedagogy_lib.ranks.output import Output, ProgressLine
 
 
 def test_lines_carry_their_rank(capsys):
@@ -197,8 +200,70 @@ def test_what_cpp_prints_as_it_dies_stands_in_the_error_alone(capsys):
 
 
 def test_ranks_have_nothing_to_read():
-    with pytest.raises(LaunchError, match="EOFError"):
+    with pytest.raises(LaunchError, match=r"EOFError: nobody can answer input\(\)"):
         launch(input, world_size=1)
+
+
+def test_a_bar_is_shown_in_its_last_state_and_kept_in_all(capsys):
+    def draw():
+        for percent in range(101):
+            print(f"\r{'#' * 50} {percent}%", end="", flush=True)
+        print("\nafter")
+
+    (text,) = launch(draw, world_size=1).output
+    assert text.count("\r") == 101
+    *_, last, after = capsys.readouterr().out.splitlines()
+    assert (last, after) == (f"[rank 0] {'#' * 50} 100%", "[rank 0] after")
+
+
+def test_a_bar_is_shown_before_its_line_ends(tmp_path, capsys):
+    def draw():
+        os.write(1, b"\r10%")
+        time.sleep(1)
+        os.write(1, b"\r100%\r\n")
+
+    launch(draw, world_size=1)
+    assert capsys.readouterr().out.splitlines() == ["[rank 0] 10%", "[rank 0] 100%"]
+
+
+def test_bars_of_several_lines_end_in_their_last_state(capsys):
+    output = Output(0)
+    for percent in (b"1%", b"50%", b"100%"):  # the cursor moves as with rich's and nested bars
+        output.add(b"\r\x1b[2K\x1b[1A\x1b[2Kouter\n\x1b[31minner " + percent)
+    output.add(b"\x1b[0m\n\x1b[?25h")
+    output.close()
+    assert capsys.readouterr().out.splitlines()[-1] == "[rank 0] \x1b[31minner 100%\x1b[0m"
+
+
+def stop_by_pdb():
+    pdb.set_trace()
+
+
+def stop_after_an_error():
+    try:
+        1 / 0  # noqa: B018
+    except ZeroDivisionError as error:
+        pdb.post_mortem(error.__traceback__)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [stop_by_pdb, stop_after_an_error, lambda: dist.breakpoint(0), lambda: code.interact()],
+)
+def test_debuggers_are_refused_at_the_learners_line(stop):
+    with pytest.raises(LaunchError, match="nobody can answer a debugger") as caught:
+        launch(stop, world_size=1)
+    assert "test_output.py:" in str(caught.value)
+
+
+def test_a_second_process_group_is_explained():
+    with pytest.raises(LaunchError, match="already connected the ranks: leave init_process_group"):
+        launch(lambda: dist.init_process_group("gloo"), world_size=1)
+
+
+def test_a_worker_of_spawn_is_explained():
+    with pytest.raises(LaunchError, match=r"launch\(\) passes no rank.*dist.get_rank\(\)"):
+        launch(lambda rank, world_size: rank, 2, world_size=2)
 
 
 @pytest.mark.parametrize("stream", [None, "closed"])

@@ -346,6 +346,17 @@ def test_result_that_cannot_travel_is_named():
     assert "return numbers, strings, tensors" in str(error)
 
 
+def make_dtensor():
+    from torch.distributed.tensor import Shard, distribute_tensor, init_device_mesh
+
+    return [distribute_tensor(torch.ones(2), init_device_mesh("cpu", (1,)), [Shard(0)])]
+
+
+def test_a_dtensor_is_refused_wherever_it_is():
+    message = str(failure(make_dtensor, world_size=1))
+    assert "a list cannot travel to the notebook (a DTensor holds one rank's part" in message
+
+
 def test_an_open_file_is_refused_on_both_ways():
     with open(__file__) as file:
         message = str(failure(lambda number, file: file.read(), 0, file, world_size=2))
