@@ -1,7 +1,8 @@
 """Uses of torch's private names, which may change, and replacements of torch's own functions.
 
 Each comment or docstring names what is private. All of it has been seen to work with torch 2.11 to
-2.13. If a later version of torch changes something here, only this file and waits.py need a fix.
+2.13. If a later version of torch changes something here, only this file, quiet_modes.py,
+quiet_hooks.py and waits.py need a fix.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ from operator import attrgetter
 
 import torch
 import torch.distributed as dist
-from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed import distributed_c10d
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -164,6 +164,23 @@ class ResizesWatched:
             torch.UntypedStorage.resize_ = _resize
 
 
+def call_before_swaps(forget):
+    """Call `forget(tensors)` before torch swaps two tensors, which must have no weak references.
+
+    The function returns what is called after the swap. Private: modules swap by this name.
+    """
+    swap = torch.utils.swap_tensors
+
+    def swap_tensors(*tensors):
+        remember = forget(tensors)
+        try:
+            return swap(*tensors)
+        finally:
+            remember()
+
+    torch.utils.swap_tensors = swap_tensors
+
+
 class NewParametersNoticed:
     """A context manager that calls `notice(parameter)` for each parameter that is made.
 
@@ -184,24 +201,6 @@ class NewParametersNoticed:
 
     def __exit__(self, *error):
         torch.nn.Parameter.__new__ = self.original
-
-
-class PackHookReplacement:
-    """A context manager under which `replace(hooks)` is entered instead of `hooks`.
-
-    Private: torch itself also enters its hooks by saved_tensors_hooks.__enter__, and such hooks
-    consist only of their `pack_hook` and `unpack_hook`.
-    """
-
-    def __init__(self, replace):
-        self.replace = replace
-
-    def __enter__(self):
-        enter = self.original = saved_tensors_hooks.__enter__
-        saved_tensors_hooks.__enter__ = lambda hooks: enter(self.replace(hooks))
-
-    def __exit__(self, *error):
-        saved_tensors_hooks.__enter__ = self.original
 
 
 # ---- Groups ----

@@ -10,20 +10,24 @@ import torch
 import torch.distributed as dist
 
 from ..basics.torch_private import group_named
+from .left_out import reason_of
+from .tensor_memory import bytes_of, is_fake, tensors_in
 
 WORLD = "world"  # the group of all ranks
+OTHERS_ARE_SPARSE = "the sparse tensors of other ranks may have other sizes"
 
 
 class Call(NamedTuple):
     """One communication call of one rank."""
 
     name: str  # as in torch.distributed
-    tensor_bytes: int  # that this rank puts in, or gets in a scatter or recv: X in the formulas
-    sent_bytes: int
-    received_bytes: int
+    tensor_bytes: int | None  # that it puts in, or gets in a scatter or recv: X in the formulas
+    sent_bytes: int | None  # None if not counted
+    received_bytes: int | None
     peer: int | None = None  # the other rank, in a send or recv
     group: str = ""  # the name of its process group
     to: tuple[int, ...] = ()  # the ranks to which it sends, with equally many bytes for each
+    not_counted: str = ""  # why its bytes are not known
 
 
 class Rule(NamedTuple):
@@ -121,16 +125,8 @@ RULES = {
         "shard_dim_alltoall": Rule("all_to_all", 0, 3, None, EXCHANGE),
     },
 }
+WITHOUT_DATA = ("barrier", "monitored_barrier_")
 NO_CALL = ("wait_tensor", "_wrap_tensor_autograd", "check_for_nan")
-
-
-def tensors_in(value):
-    """Yield every tensor in nested lists and tuples."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from tensors_in(item)
 
 
 def calls_of(func, args) -> list[Call]:
@@ -138,17 +134,30 @@ def calls_of(func, args) -> list[Call]:
     name = func.overloadpacket.__name__
     if name in NO_CALL:
         return []
-    rule = RULES[func.namespace].get(name)
-    if rule is None:
+    if name in WITHOUT_DATA:
         return [Call(name.strip("_"), 0, 0, 0)]
-    size = sum(t.nbytes for t in tensors_in(args[rule.tensor]))
-    group = group_of(args[rule.group])
+    try:
+        if any(is_fake(type(t)) or t.is_meta for t in tensors_in(args)):
+            return []  # something tries it out without data
+        rule = RULES[func.namespace].get(name)
+        if rule is None:
+            raise LookupError("no formula for its bytes is known here")
+        return [call_by_rule(rule, args)]
+    except Exception as error:
+        unknown = f"{name.strip('_')}: {reason_of(error)}"
+        return [Call(name.strip("_"), None, None, None, not_counted=unknown)]
+
+
+def call_by_rule(rule, args) -> Call:
+    tensors = list(tensors_in(args[rule.tensor]))
+    size, group = sum(map(bytes_of, tensors)), group_of(args[rule.group])
     n, root = group.size(), 0 if rule.root is None else args[rule.root]
     is_p2p = rule.name in ("send", "recv") and rule.root is not None
     peer = dist.get_global_rank(group, root) if is_p2p else None
-    cost = rule.cost(size, n, (group.rank() - root) % n)
+    why = "" if all(t.layout is torch.strided for t in tensors) else OTHERS_ARE_SPARSE
+    cost = (None, None) if why else rule.cost(size, n, (group.rank() - root) % n)
     to = receivers(rule, dist.get_process_group_ranks(group), group.rank(), root)
-    return [Call(rule.name, size, *cost, peer, group_name(group.group_desc), to)]
+    return Call(rule.name, size, *cost, peer, group_name(group.group_desc), to, why)
 
 
 def receivers(rule, ranks, place, root) -> tuple[int, ...]:

@@ -115,5 +115,5 @@ def yield_counted_flows(uses):
     """Yield (from, to, group, bytes) of each call, which divides the bytes it sends evenly."""
     for rank, of_rank in enumerate(uses):
         for call in (call for use in of_rank for call in use.calls):
-            for peer in call.to:
+            for peer in () if call.not_counted else call.to:
                 yield rank, peer, call.group, call.sent_bytes // len(call.to)

@@ -5,6 +5,9 @@ While a block is measured, a dispatch mode sees every operation's outputs, a wea
 when each storage is freed, and saved-tensor hooks tell what autograd saves for the backward. The
 garbage collector finds the tensors that were alive before the block.
 
+What cannot be followed is passed on as it is, and the reason is noted: an instrument never breaks a
+program, and never changes its values.
+
 The kind that a storage turns out to have counts from its birth: the memory that Adam allocates in
 its first step is optimizer state even before Adam has stored it as such.
 """
@@ -17,26 +20,46 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-from ..basics.torch_private import (
-    NewParametersNoticed,
-    OperatorMode,
-    PackHookReplacement,
-    ResizesWatched,
-    hook_first,
+from ..basics.quiet_hooks import QuietHooks, hide_hooks
+from ..basics.quiet_modes import (
+    QuietMode,
+    count_function_modes,
+    count_modes,
+    receives_operators,
+    unseen_as_functions,
 )
-from .bytes_of_calls import RULES, Call, calls_of, tensors_in
+from ..basics.torch_private import NewParametersNoticed, ResizesWatched, hook_first
+from .bytes_of_calls import RULES, Call, calls_of
+from .left_out import LeftOut
 from .memory_log import KINDS, Log
 from .reachable_tensors import Reachable, find_saved_tensors
-from .saved_tensors import SavedTensor, restore
+from .saved_tensors import SavedTensor, find_original, replace_hooks, restore
 from .tensor_memory import (
     bytes_in_memory,
     is_of_parameter,
-    owns_memory,
     plain_tensors,
-    wraps_others,
+    tensors_in,
 )
 
 PLAIN = (torch.Tensor,)
+UNUSUAL = {*RULES, "higher_order"}  # namespaces of operators
+
+
+def harmless(notes):
+    """Make a method of the tracker, which only notes something, one that never raises an error.
+
+    The program's subclasses and modes of `__torch_function__` do not see what it does.
+    """
+
+    @functools.wraps(notes)
+    def note(tracker, *args):
+        try:
+            with unseen_as_functions():
+                return notes(tracker, *args)
+        except Exception as error:
+            tracker.left_out.note("memory", error)
+
+    return note
 
 
 class StorageRef(weakref.ref):
@@ -53,7 +76,7 @@ class StorageRef(weakref.ref):
         self.marked = False  # whether the learner has said what it is
 
 
-class MemoryTracker(OperatorMode):
+class MemoryTracker(QuietMode):
     """A tracker of every storage and every communication call between `start` and `stop`."""
 
     def __init__(self):
@@ -61,19 +84,20 @@ class MemoryTracker(OperatorMode):
         self.storages: dict[int, StorageRef] = {}
         self.log = Log()  # outside blocks, one that is never read
         self.calls: list[Call] = []
+        self.left_out = LeftOut()
         self.active = False
         self.reachable = Reachable()
         self.instruments = (
             ResizesWatched(self.track_resize),
             NewParametersNoticed(self.note),
             self,
-            saved_tensors_hooks(self.keep, restore),
-            PackHookReplacement(self.wrap_hooks),  # entered last, to spare the tracker's own
+            QuietHooks(self.keep, restore, self.wrap_hooks),
         )
+        hide_hooks(find_original, replace_hooks)
 
     def start(self):
         """Begin a log with everything that is alive now."""
-        self.active = True
+        self.active, self.first_reason = True, len(self.left_out)
         self.gradient_hooks = {}  # by the id of their leaf
         self.step_hook = register_optimizer_step_post_hook(self.note_optimizer_step)
         self.calls = []
@@ -95,23 +119,52 @@ class MemoryTracker(OperatorMode):
         self.active = False
         self.log = Log()
 
+    def reasons_of_log(self) -> list[str]:
+        """Return what could not be followed since the log began, so that its bytes are too few."""
+        return self.left_out.since(self.first_reason)
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if types and types != PLAIN and any(map(wraps_others, types)):
+        if types and types != PLAIN and any(map(receives_operators, types)) and not count_modes():
             return NotImplemented  # the tracker sees a DTensor's inner operations instead
-        communicates = func.namespace in RULES
-        if communicates:
-            self.calls += calls_of(func, args)
+        if func.namespace in UNUSUAL:
+            return self.run_unusual(func, args, kwargs or {})
         result = func(*args, **kwargs) if kwargs else func(*args)
-        if communicates:
-            for tensor in tensors_in([args, result]):
-                self.note_role(tensor, "communication")
-        if type(result) is not torch.Tensor:
-            for tensor in tensors_in(result):
-                for plain in plain_tensors(tensor):
-                    self.track(plain)
-        elif owns_memory(result):  # by far the most frequent case, so without detours
-            self.track(result)
+        try:
+            if (
+                type(result) is not torch.Tensor
+                or count_function_modes()
+                or result.layout is not torch.strided
+            ):
+                self.track_all(result)
+            elif not result.is_meta:  # by far the most frequent case, so without detours
+                self.track(result)
+        except Exception as error:
+            self.left_out.note(func, error)
         return result
+
+    def run_unusual(self, func, args, kwargs):
+        """Run a call of communication, or an operator whose arguments are functions."""
+        if func.namespace not in RULES:
+            result, was_seen = self.run_seen(func, args, kwargs)
+            self.track_all(result)
+            if not was_seen and not count_modes():
+                self.left_out.note(func, NotImplementedError("what it computes inside is not seen"))
+            return result
+        self.calls += calls_of(func, args)
+        result = func(*args, **kwargs)
+        self.note_communication([args, result])
+        return result
+
+    @harmless
+    def note_communication(self, values):
+        for tensor in tensors_in(values):
+            self.note_role(tensor, "communication")
+
+    @harmless
+    def track_all(self, values):
+        for tensor in tensors_in(values):
+            for plain in plain_tensors(tensor):
+                self.track(plain)
 
     def track(self, tensor) -> StorageRef:
         """Return the reference to the storage of `tensor`, and note it if it is new or resized."""
@@ -160,12 +213,22 @@ class MemoryTracker(OperatorMode):
 
     def keep(self, tensor):
         """Pack a tensor that autograd saves, which is an activation until the graph frees it."""
-        storages = [self.track(plain) for plain in plain_tensors(tensor)]
+        saved = self.pack(tensor)
+        return tensor if saved is None else saved
+
+    @harmless
+    def pack(self, tensor):
+        saved = SavedTensor(tensor, self.let_go)
+        self.note_saved(saved, tensor)
+        return saved
+
+    @harmless
+    def note_saved(self, saved, tensor):
         kind = "parameters" if is_of_parameter(tensor) else "activations"
-        for tracked in storages:
+        for tracked in [self.track(plain) for plain in plain_tensors(tensor)]:
             tracked.saved += 1
+            saved.storages.append(tracked)
             self.give_role(tracked, kind)
-        return SavedTensor(tensor, storages, self.let_go)
 
     def let_go(self, storages):
         for tracked in storages:
@@ -180,10 +243,7 @@ class MemoryTracker(OperatorMode):
             self.change(tracked, "other")
 
     def wrap_hooks(self, hooks):
-        """Wrap other hooks, such as activation checkpointing's, so that the tracker sees them.
-
-        Autograd calls only the innermost of nested hooks, so it does not call the tracker's.
-        """
+        """Wrap other hooks, such as activation checkpointing's, so that the tracker sees them."""
         pack = functools.partial(self.keep_elsewhere, hooks.pack_hook)
         return saved_tensors_hooks(pack, hooks.unpack_hook)
 
@@ -194,12 +254,18 @@ class MemoryTracker(OperatorMode):
             packed = pack(tensor)
             return packed
         finally:
-            for kept in tensors_in(packed):
-                self.note_role(kept, "activations")
+            self.note_kept(packed)
 
+    @harmless
+    def note_kept(self, packed):
+        for kept in tensors_in(packed):
+            self.note_role(kept, "activations")
+
+    @harmless
     def note_optimizer_step(self, optimizer, args, kwargs):
         self.note_optimizer(optimizer)
 
+    @harmless
     def note_gradient(self, parameter):
         if parameter.grad is not None:  # a Function's backward may return None
             self.note_role(parameter.grad, "gradients")
@@ -208,6 +274,7 @@ class MemoryTracker(OperatorMode):
         for plain in plain_tensors(tensor):
             self.give_role(self.track(plain), kind)
 
+    @harmless
     def find_everything(self):
         """Note the roles of everything that Python can reach."""
         found = self.reachable.find()
@@ -221,6 +288,7 @@ class MemoryTracker(OperatorMode):
             if tracked.saved == 0 and tracked not in kept:
                 self.end_activation(tracked)
 
+    @harmless
     def note(self, thing):
         """Note the roles that follow from what a tensor or an optimizer is."""
         if isinstance(thing, torch.optim.Optimizer):

@@ -7,7 +7,7 @@ import weakref
 
 import torch
 
-from ..basics.torch_private import tensors_saved_by
+from ..basics.torch_private import call_before_swaps, tensors_saved_by
 
 
 class Reachable:
@@ -18,25 +18,35 @@ class Reachable:
     """
 
     def __init__(self):
-        self.old: list[weakref.ref] | None = None
+        self.old: dict[int, weakref.ref] | None = None  # by the thing's id
 
     def find(self) -> list:
         if self.old is None:
-            self.old = []
+            self.old = {}
             gc.callbacks.append(self.remember_young)
+            call_before_swaps(self.forget)
             for generation in (1, 2):
                 self.remember(gc.get_objects(generation=generation))
         # The young ones first: asking for them may itself make them old.
         young = tensors_and_optimizers_in(gc.get_objects(generation=0))
-        self.old = [ref for ref in self.old if ref() is not None]
-        return young + [thing for ref in self.old if (thing := ref()) is not None]
+        old = [(key, ref, ref()) for key, ref in self.old.copy().items()]  # collecting may add some
+        for key, ref, thing in old:
+            if thing is None and self.old.get(key) is ref:
+                del self.old[key]
+        return young + [thing for _, _, thing in old if thing is not None]
 
     def remember_young(self, phase, info):
         if phase == "start":
             self.remember(gc.get_objects(generation=0))
 
     def remember(self, objects):
-        self.old += map(weakref.ref, tensors_and_optimizers_in(objects))
+        self.old.update((id(one), weakref.ref(one)) for one in tensors_and_optimizers_in(objects))
+
+    def forget(self, things):
+        """Drop the references to some things; return a function that remembers them again."""
+        for thing in things:
+            self.old.pop(id(thing), None)
+        return lambda: self.remember(things)
 
 
 @functools.cache

@@ -221,8 +221,8 @@ class Recorder:
         followed = use.log is self.tracker.log and threading.get_ident() == self.followed_thread
         calls = self.tracker.calls[use.first_call :] if followed else []
         if self.wire == "counted":
-            sent = sum(call.sent_bytes for call in calls)
-            received = sum(call.received_bytes for call in calls)
+            sent = sum(call.sent_bytes or 0 for call in calls)
+            received = sum(call.received_bytes or 0 for call in calls)
         # A slowdown that began inside the block counts, too.
         links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
         card = None if use.card is None else (use.card, self.card.read())
@@ -230,6 +230,7 @@ class Recorder:
         ended = Use(use.label, use.start, end, sent, received, calls, flows, links, card)
         self.uses.append(ended)
         if followed and self.tracker.active:
+            ended.left_out = self.tracker.reasons_of_log()
             self.covered.append(LogSlice(ended, slice(use.first_event, len(use.log) + 1)))
         if use.is_outermost:
             self.end_log(use.log)

@@ -1,11 +1,29 @@
-"""Tensors that own memory, and the bytes that their storages take."""
+"""Tensors that own memory, and the bytes that they and their storages take."""
 
 import functools
 
 import torch
 
-from ..basics.torch_private import base_of
-from .bytes_of_calls import tensors_in
+from ..basics.quiet_modes import is_wrapped_by_func, receives_operators
+from ..basics.torch_private import base_of, unseen_by_modes
+
+COMPRESSED = {
+    torch.sparse_csr: ("crow_indices", "col_indices"),
+    torch.sparse_bsr: ("crow_indices", "col_indices"),
+    torch.sparse_csc: ("ccol_indices", "row_indices"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices"),
+}
+
+
+def tensors_in(value):
+    """Yield every tensor in nested lists, tuples and dictionaries."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        yield from tensors_in(list(value.values()))
 
 
 def bytes_in_memory(storage) -> int:
@@ -21,7 +39,7 @@ def is_of_parameter(tensor) -> bool:
 
 @functools.cache
 def wraps_others(kind) -> bool:
-    """Return whether tensors of this class consist of others, as those of DTensor do."""
+    """Return whether tensors of this class tell which others they consist of, as DTensor's do."""
     return hasattr(kind, "__tensor_flatten__")
 
 
@@ -31,9 +49,30 @@ def is_fake(kind) -> bool:
     return any(base.__name__ == "FakeTensor" for base in kind.__mro__)
 
 
-def owns_memory(tensor) -> bool:
-    is_lazy = torch.nn.parameter.is_lazy(tensor)  # nn.LazyLinear's before its first batch
-    return tensor.layout is torch.strided and not tensor.is_meta and not is_lazy
+def has_memory(tensor) -> bool:
+    """Return whether a strided tensor has a storage of its own, unlike one that wraps others."""
+    if tensor.is_meta or torch.nn.parameter.is_lazy(tensor):  # nn.LazyLinear's before its batch
+        return False
+    if not receives_operators(type(tensor)):
+        return True
+    try:
+        return tensor.untyped_storage().data_ptr() != 0
+    except RuntimeError:
+        return False
+
+
+def parts_of(tensor) -> list[torch.Tensor]:
+    """Return the tensors that hold the numbers and the indices of a sparse one.
+
+    Raises  NotImplementedError for a layout whose memory torch does not show
+    """
+    with unseen_by_modes():
+        if tensor.layout is torch.sparse_coo:
+            return [tensor._indices(), tensor._values()]
+        if tensor.layout in COMPRESSED:
+            inner = tensor.detach()
+            return [getattr(inner, name)() for name in (*COMPRESSED[tensor.layout], "values")]
+    raise NotImplementedError(f"torch does not show the memory of the layout {tensor.layout}")
 
 
 def plain_tensors(tensor) -> list[torch.Tensor]:
@@ -42,4 +81,15 @@ def plain_tensors(tensor) -> list[torch.Tensor]:
     if wraps_others(kind):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
         return [plain for part in tensors_in(inner) for plain in plain_tensors(part)]
-    return [tensor] if owns_memory(tensor) and not is_fake(kind) else []
+    if is_fake(kind) or is_wrapped_by_func(tensor):  # what torch.func wraps is seen by itself
+        return []
+    if tensor.layout is not torch.strided and not tensor.is_meta:
+        return parts_of(tensor)
+    return [tensor] if has_memory(tensor) else []
+
+
+def bytes_of(tensor) -> int:
+    """Return the bytes of a tensor's numbers and indices; views of one memory count each."""
+    if tensor.layout is torch.strided:
+        return tensor.nbytes
+    return sum(part.nbytes for part in parts_of(tensor))

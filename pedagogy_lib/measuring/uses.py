@@ -43,6 +43,7 @@ class Use:
     """A block that has ended on one rank, as it travels to the notebook.
 
     start, end  seconds since the launch began
+    left_out    why its memory is not counted: what the tracker could not follow
     flows       bytes that each connection has carried, where the kernel counts them
     links       how links, or computing, were slowed down meanwhile; empty if they were not
     card        bytes (sent, received) of this machine's card at its start, and at its end; or None
@@ -63,6 +64,7 @@ class Use:
     peak: dict[str, int] | None = None
     at_peak: dict[str, int] | None = None
     memory: tuple[np.ndarray, np.ndarray] | None = None
+    left_out: list[str] = field(default_factory=list)
 
 
 class LogSlice(NamedTuple):

@@ -11,15 +11,17 @@ from ..measuring.memory_log import KINDS
 
 SHOWN_RANKS = 16
 SHOWN_LABELS = 50
+NO_PEAK = {False: "–", True: "not counted"}  # without a reason, and with one
 
 
 class Block:
     """One measured label; its attributes are lists indexed by rank, except the last five.
 
     seconds                      time inside the block, summed over all uses of the label
-    sent_bytes, received_bytes   bytes on the wire, likewise
+    sent_bytes, received_bytes   bytes on the wire, likewise; None if they are not counted
     peak_bytes                   {kind: most bytes reached, …, "total": highest sum}, or None
     at_peak                      {kind: bytes} at the moment of the highest sum, or None
+    not_counted                  [reason, …]: why a figure is None although it was asked for
     spans                        [(start, end), …] in seconds since the launch began
     calls                        [`Call`, …]: the communication calls that torch.distributed's
                                  operators made
@@ -37,12 +39,22 @@ class Block:
         self._places = machines.places(len(uses)) if machines else [0] * len(uses)
         self.spans = [[(use.start, use.end) for use in rank] for rank in uses]
         self.seconds = [sum(end - start for start, end in rank) for rank in self.spans]
-        self.sent_bytes = [sum(use.sent_bytes for use in rank) for rank in uses]
-        self.received_bytes = [sum(use.received_bytes for use in rank) for rank in uses]
         self.calls = [[call for use in rank for call in use.calls] for rank in uses]
-        self.memory = [[use.memory for use in rank if use.memory is not None] for rank in uses]
-        self.peak_bytes = [highest([use.peak for use in rank if use.peak]) for rank in uses]
-        self.at_peak = [find_peak_bytes([use for use in rank if use.peak]) for rank in uses]
+        unknown = [
+            [call.not_counted for call in calls if call.not_counted and wire == "counted"]
+            for calls in self.calls
+        ]
+        left_out = [[reason for use in rank for reason in use.left_out] for rank in uses]
+        self.not_counted = [list(dict.fromkeys([*a, *b])) for a, b in zip(unknown, left_out)]
+        self.sent_bytes, self.received_bytes = (
+            [None if why else sum(getattr(use, name) for use in rank)
+             for rank, why in zip(uses, unknown)]
+            for name in ("sent_bytes", "received_bytes")
+        )  # fmt: skip
+        known = [[use for use in rank if use.peak and not why] for rank, why in zip(uses, left_out)]
+        self.memory = [[use.memory for use in rank if use.memory is not None] for rank in known]
+        self.peak_bytes = [highest([use.peak for use in rank]) for rank in known]
+        self.at_peak = [find_peak_bytes(rank) for rank in known]
         slowed = max((use.links for rank in uses for use in rank), default="")
         self.links = "; ".join(filter(None, [machines and machines.text(), slowed]))
         self.cards = [
@@ -91,6 +103,11 @@ def highest(peaks) -> dict[str, int] | None:
 def find_peak_bytes(uses) -> dict[str, int] | None:
     """Return the bytes of each kind when their sum was highest; None if there is no use."""
     return max(uses, key=lambda use: use.peak["total"]).at_peak if uses else None
+
+
+def format_known(count) -> str:
+    """Format bytes, or say that they are not counted."""
+    return "not counted" if count is None else format_bytes(count)
 
 
 def list_labels(labels) -> str:
@@ -190,7 +207,12 @@ class Run:
             note="\n".join(
                 filter(
                     None,
-                    [self._describe_hidden(), *self.describe_card_traffic(), *map(str, self.lost)],
+                    [
+                        self._describe_hidden(),
+                        *self._describe_not_counted(),
+                        *self.describe_card_traffic(),
+                        *map(str, self.lost),
+                    ],
                 )
             ),
             groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
@@ -202,6 +224,14 @@ class Run:
         hidden = [format_count(ranks, "more rank")] * (ranks > 0)
         hidden += [f"{format_count(labels, 'more label')} (run.labels)"] * (labels > 0)
         return f"… and {' and '.join(hidden)}" if hidden else ""
+
+    def _describe_not_counted(self) -> list[str]:
+        """Return a line for each label with figures that are not counted, with their reasons."""
+        shown = [(label, self._blocks[label].not_counted) for label in self.labels[:SHOWN_LABELS]]
+        reasons = {
+            label: dict.fromkeys(one for rank in ranks for one in rank) for label, ranks in shown
+        }
+        return [f"{label}, not counted: {'; '.join(why)}" for label, why in reasons.items() if why]
 
     def describe_card_traffic(self) -> list[str]:
         """Return a line for each label on what each machine's card has carried."""
@@ -226,10 +256,10 @@ class Run:
         for block in map(self._blocks.get, labels):
             peak = block.peak_bytes[rank]
             cells += [
-                format_bytes(block.sent_bytes[rank]),
-                format_bytes(block.received_bytes[rank]),
+                format_known(block.sent_bytes[rank]),
+                format_known(block.received_bytes[rank]),
                 format_seconds(block.seconds[rank]),
-                format_bytes(peak["total"]) if peak else "–",
+                format_bytes(peak["total"]) if peak else NO_PEAK[bool(block.not_counted[rank])],
             ]
         return cells
 
