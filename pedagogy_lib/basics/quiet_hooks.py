@@ -131,8 +131,3 @@ def hide_hooks(find_original, replace_hooks):
     FunctionCtx.save_for_backward = save_for_backward
     BackwardCFunction.saved_tensors = property(saved_tensors)
     _autograd.SavedTensor.register_hooks = register_hooks
-
-
-def is_newest(node) -> bool:
-    """Return whether this thread has made no node since. Private: the numbers of nodes."""
-    return node._sequence_nr() == _autograd._get_sequence_nr() - 1

@@ -6,8 +6,7 @@ import warnings
 
 import torch
 
-from ..basics.quiet_hooks import inputs_of_functions, is_newest, without_hooks
-from ..basics.quiet_modes import count_modes
+from ..basics.quiet_hooks import inputs_of_functions, without_hooks
 from ..basics.torch_private import unseen_by_modes, version_of
 
 
@@ -31,21 +30,19 @@ class SavedTensor:
         if node is not None:
             self.output = tensor.output_nr
         if not self.original:
-            self.tensor = detach(tensor, node)
+            self.tensor = detach(tensor)
 
     def __del__(self):
         self.let_go(self.storages)
 
 
-def detach(tensor, node):
+def detach(tensor):
     """Detach a tensor: a node that saves its own output would keep itself alive forever."""
     if type(tensor) is not torch.Tensor:
         try:
             return tensor.detach()
         except Exception:  # its class does not know how
             return tensor
-    if count_modes() > 1 and is_newest(node):
-        return tensor.detach()  # so does autograd with the output of a node, and modes see it
     with unseen_by_modes():
         return tensor.detach()
 
@@ -87,7 +84,7 @@ def describe_change(saved) -> str:
     torchs = torchs.replace("[torch.FloatTensor []]", f"[{tensor.type()} {list(tensor.shape)}]")
     return torchs.replace(
         "version 1; expected version 0",
-        "version {}; expected version {}".format(version_of(tensor), saved.version),
+        f"version {version_of(tensor)}; expected version {saved.version}",
     )
 
 
