@@ -88,7 +88,9 @@ class InputsOfFunctions(threading.local):
 
     def __contains__(self, tensor) -> bool:
         """Return whether the function saves `tensor`, and has not computed it."""
-        reference, version = self.tensors.get(id(tensor), (type(None), 0))
+        if not (noted := self.tensors):
+            return False
+        reference, version = noted.get(id(tensor), (type(None), 0))
         saves = reference() is tensor and version == tensor._version
         return saves and tensor.grad_fn is not self.context()
 
@@ -131,8 +133,3 @@ def hide_hooks(find_original, replace_hooks):
     FunctionCtx.save_for_backward = save_for_backward
     BackwardCFunction.saved_tensors = property(saved_tensors)
     _autograd.SavedTensor.register_hooks = register_hooks
-
-
-def is_newest(node) -> bool:
-    """Return whether this thread has made no node since. Private: the numbers of nodes."""
-    return node._sequence_nr() == _autograd._get_sequence_nr() - 1

@@ -36,6 +36,7 @@ class Rule(NamedTuple):
     group: int  # which argument is the process group
     root: int | None  # which argument is the root or the peer
     cost: object  # (X, n, position after the root) -> (sent, received)
+    parts: object = None  # in an exchange: arguments -> (bytes to, bytes from) each rank, if uneven
 
 
 def symmetric(share):
@@ -53,6 +54,28 @@ def gather_share(x, n):
 
 def exchange_share(x, n):
     return (n - 1) * x // n
+
+
+def parts_of_lists(args):
+    return [[bytes_of(tensor) for tensor in tensors] for tensors in (args[1], args[0])]
+
+
+def parts_of_rows(args, given, taken, to, of):
+    """Return the bytes of an exchange whose arguments `to` and `of` are numbers of rows."""
+    tensors = args[given], args[taken]
+    splits = args[to], args[of]
+    return [
+        [rows * bytes_of(tensor) // max(len(tensor), 1) for rows in split]
+        for tensor, split in zip(tensors, splits)
+    ]
+
+
+def parts_of_base(args):
+    return parts_of_rows(args, given=1, taken=0, to=4, of=3)
+
+
+def parts_of_functional(args):
+    return parts_of_rows(args, given=0, taken=0, to=2, of=1)
 
 
 def chain_from_root(x, n, position):
@@ -95,8 +118,8 @@ RULES = {
         "reduce_scatter_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
         "_reduce_scatter_base_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
         "reduce_scatter_tensor_coalesced_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
-        "alltoall_": Rule("all_to_all", 1, 2, None, EXCHANGE),
-        "alltoall_base_": Rule("all_to_all", 1, 2, None, EXCHANGE),
+        "alltoall_": Rule("all_to_all", 1, 2, None, EXCHANGE, parts_of_lists),
+        "alltoall_base_": Rule("all_to_all", 1, 2, None, EXCHANGE, parts_of_base),
         "broadcast_": Rule("broadcast", 0, 1, 2, chain_from_root),
         "reduce_": Rule("reduce", 0, 1, 3, chain_to_root),
         "gather_": Rule("gather", 1, 2, 3, all_to_root),
@@ -117,16 +140,17 @@ RULES = {
         "reduce_scatter_tensor": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
         "reduce_scatter_tensor_out": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
         "reduce_scatter_tensor_coalesced": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
-        "all_to_all_single": Rule("all_to_all", 0, 3, None, EXCHANGE),
+        "all_to_all_single": Rule("all_to_all", 0, 3, None, EXCHANGE, parts_of_functional),
         "broadcast": Rule("broadcast", 0, 2, 1, chain_from_root),
         "broadcast_": Rule("broadcast", 0, 2, 1, chain_from_root),
     },
     "_dtensor": {
         "shard_dim_alltoall": Rule("all_to_all", 0, 3, None, EXCHANGE),
     },
+    "symm_mem": {},  # symmetric memory of GPUs: no formula is known here
 }
 WITHOUT_DATA = ("barrier", "monitored_barrier_")
-NO_CALL = ("wait_tensor", "_wrap_tensor_autograd", "check_for_nan")
+NO_CALL = ("wait_tensor", "mesh_get_process_group", "_wrap_tensor_autograd", "check_for_nan")
 
 
 def calls_of(func, args) -> list[Call]:
@@ -156,6 +180,9 @@ def call_by_rule(rule, args) -> Call:
     peer = dist.get_global_rank(group, root) if is_p2p else None
     why = "" if all(t.layout is torch.strided for t in tensors) else OTHERS_ARE_SPARSE
     cost = (None, None) if why else rule.cost(size, n, (group.rank() - root) % n)
+    parts = rule.parts(args) if rule.parts else [[], []]
+    if all(parts):  # empty if they are even
+        cost = [sum(each) - each[group.rank()] for each in parts]
     to = receivers(rule, dist.get_process_group_ranks(group), group.rank(), root)
     return Call(rule.name, size, *cost, peer, group_name(group.group_desc), to, why)
 

@@ -150,8 +150,9 @@ class MemoryTracker(QuietMode):
             if not was_seen and not count_modes():
                 self.left_out.note(func, NotImplementedError("what it computes inside is not seen"))
             return result
-        self.calls += calls_of(func, args)
+        calls = calls_of(func, args)
         result = func(*args, **kwargs)
+        self.calls += calls  # one that raises has sent nothing
         self.note_communication([args, result])
         return result
 
@@ -213,22 +214,18 @@ class MemoryTracker(QuietMode):
 
     def keep(self, tensor):
         """Pack a tensor that autograd saves, which is an activation until the graph frees it."""
-        saved = self.pack(tensor)
-        return tensor if saved is None else saved
-
-    @harmless
-    def pack(self, tensor):
-        saved = SavedTensor(tensor, self.let_go)
-        self.note_saved(saved, tensor)
+        saved = tensor
+        try:
+            with unseen_as_functions():
+                saved = SavedTensor(tensor, self.let_go)
+                kind = "parameters" if is_of_parameter(tensor) else "activations"
+                for tracked in [self.track(plain) for plain in plain_tensors(tensor)]:
+                    tracked.saved += 1
+                    saved.storages.append(tracked)
+                    self.give_role(tracked, kind)
+        except Exception as error:
+            self.left_out.note("memory", error)
         return saved
-
-    @harmless
-    def note_saved(self, saved, tensor):
-        kind = "parameters" if is_of_parameter(tensor) else "activations"
-        for tracked in [self.track(plain) for plain in plain_tensors(tensor)]:
-            tracked.saved += 1
-            saved.storages.append(tracked)
-            self.give_role(tracked, kind)
 
     def let_go(self, storages):
         for tracked in storages:

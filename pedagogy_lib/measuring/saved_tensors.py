@@ -6,15 +6,15 @@ import warnings
 
 import torch
 
-from ..basics.quiet_hooks import inputs_of_functions, is_newest, without_hooks
-from ..basics.quiet_modes import count_modes
+from ..basics.quiet_hooks import inputs_of_functions, without_hooks
 from ..basics.torch_private import unseen_by_modes, version_of
 
 
 class SavedTensor:
     """A tensor that an autograd node saves for the backward.
 
-    node      the name of the node that has computed it, or None
+    node      the class of the node whose output it is, or None
+    output    which of the node's outputs it is
     original  whether `tensor` is the very tensor that was saved
     unpack    the program's own hook, if it has registered one
     storages  the tracker's references to its storages
@@ -26,26 +26,24 @@ class SavedTensor:
     def __init__(self, tensor, let_go):
         self.storages, self.let_go, self.unpack = [], let_go, None
         self.tensor, self.version, node = tensor, version_of(tensor), tensor.grad_fn
-        self.original = node is None or tensor in inputs_of_functions
-        self.node = node and node.name()
+        self.node, self.original = None, True
         if node is not None:
-            self.output = tensor.output_nr
-        if not self.original:
-            self.tensor = detach(tensor, node)
+            self.node, self.output = type(node), tensor.output_nr
+            self.original = tensor in inputs_of_functions
+            if not self.original:
+                self.tensor = detach(tensor)
 
     def __del__(self):
         self.let_go(self.storages)
 
 
-def detach(tensor, node):
+def detach(tensor):
     """Detach a tensor: a node that saves its own output would keep itself alive forever."""
     if type(tensor) is not torch.Tensor:
         try:
             return tensor.detach()
         except Exception:  # its class does not know how
             return tensor
-    if count_modes() > 1 and is_newest(node):
-        return tensor.detach()  # so does autograd with the output of a node, and modes see it
     with unseen_by_modes():
         return tensor.detach()
 
@@ -82,12 +80,13 @@ def describe_change(saved) -> str:
     if saved.node is None:
         torchs = re.sub(r", which is output 0 of \w+,", "", torchs)
     elif names_node:
-        name = saved.node if names_node[1] else re.sub(r"Backward\d*$", "", saved.node)
+        name = saved.node.__name__
+        name = name if names_node[1] else re.sub(r"Backward\d*$", "", name)
         torchs = torchs.replace(f"output 0 of {names_node[0]}", f"output {saved.output} of {name}")
     torchs = torchs.replace("[torch.FloatTensor []]", f"[{tensor.type()} {list(tensor.shape)}]")
     return torchs.replace(
         "version 1; expected version 0",
-        "version {}; expected version {}".format(version_of(tensor), saved.version),
+        f"version {version_of(tensor)}; expected version {saved.version}",
     )
 
 

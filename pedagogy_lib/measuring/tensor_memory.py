@@ -7,6 +7,7 @@ import torch
 from ..basics.quiet_modes import is_wrapped_by_func, receives_operators
 from ..basics.torch_private import base_of, unseen_by_modes
 
+PLAIN_KINDS = (torch.Tensor, torch.nn.Parameter)
 COMPRESSED = {
     torch.sparse_csr: ("crow_indices", "col_indices"),
     torch.sparse_bsr: ("crow_indices", "col_indices"),
@@ -78,6 +79,8 @@ def parts_of(tensor) -> list[torch.Tensor]:
 def plain_tensors(tensor) -> list[torch.Tensor]:
     """Return the tensors that own `tensor`'s memory: itself, or the inner ones of a DTensor."""
     kind = type(tensor)
+    if kind in PLAIN_KINDS and tensor.layout is torch.strided and not is_wrapped_by_func(tensor):
+        return [] if tensor.is_meta else [tensor]  # by far the most frequent case
     if wraps_others(kind):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
         return [plain for part in tensors_in(inner) for plain in plain_tensors(part)]

@@ -1,10 +1,16 @@
-"""Kinds of code that one process may run inside `measure`: each returns what it has computed."""
+"""Kinds of code that one process may run inside `measure`: each returns what it has computed.
 
+A kind that takes an argument gets a function that makes the block, so that some of its code is
+outside.
+"""
+
+import contextlib
 import copy
 import gc
 import io
 import mmap
 import pickle
+import signal
 import tempfile
 import threading
 import warnings
@@ -360,7 +366,7 @@ class Functions(TorchFunctionMode):
 def dispatch_mode_inside():
     model = layers()
     with Operators() as mode:
-        return gradients(model, model(matrix()).exp().sum()), mode.seen
+        return gradients(model, model(matrix()).exp().sum()), without_detach(mode.seen)
 
 
 @kind
@@ -1097,3 +1103,197 @@ def generator_left():
             yield matrix().exp()
 
     return list(steps()), torch.is_grad_enabled()
+
+
+# ---- Blocks inside something else ----
+
+
+def without_detach(seen):
+    """Autograd detaches what hooks unpack, so modes see that more often than without hooks."""
+    return [name for name in seen if "detach" not in name]
+
+
+@kind
+def dispatch_mode_outside(block):
+    model = layers()
+    with Operators() as mode, block():
+        grads = gradients(model, model(matrix()).exp().sum())
+        first = Traceable(matrix()) * 2
+    return grads, first.inner, without_detach(mode.seen)
+
+
+@kind
+def function_mode_outside(block):
+    x = leaf()
+    with Functions() as mode, block():
+        x.exp().mul(x).sum().backward()
+    return x.grad, mode.seen
+
+
+@kind
+def flop_counter_outside(block):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = layers()
+    with FlopCounterMode(display=False) as counter, block():
+        gradients(model, model(matrix()).sum())
+    return counter.get_total_flops()
+
+
+@kind
+def hooks_outside(block):
+    log, x = [], leaf()
+    with saved_tensors_hooks(lambda x: log.append(list(x.shape)) or x.numpy(), torch.from_numpy):
+        with block(), torch.no_grad():
+            pass
+        y = x.detach().requires_grad_()
+        with block():
+            z = (y[0] * 2).sum()
+    with save_on_cpu(), block():
+        w = x.exp().sum()
+    (z + w).backward()
+    return y.grad, x.grad, log
+
+
+@kind
+def func_outside(block):
+    def loss(x):
+        with block():
+            return (x * x).exp().sum()
+
+    x = torch.randn(4, 3)
+    return grad(loss)(x), vmap(grad(loss))(x), jvp(loss, (x,), (x,))
+
+
+@kind
+def fake_tensors_outside(block):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode(), block():
+        x = torch.empty(1 << 20, 1 << 20, requires_grad=True)
+        (x @ x).sum().backward()
+    return list(x.grad.shape)
+
+
+@kind
+def inference_outside(block):
+    with torch.inference_mode(), block():
+        return layers()(matrix()).is_inference()
+
+
+@kind
+def left_in_another_order(block):
+    x, log = leaf(), []
+    mode, hooks = Operators(), saved_tensors_hooks(lambda x: log.append(1) or x, lambda x: x)
+    with contextlib.ExitStack() as rest:
+        outer = block()
+        outer.__enter__()
+        rest.enter_context(mode)
+        rest.enter_context(hooks)
+        y = x.exp()
+        outer.__exit__(None, None, None)
+        z = y.exp()
+    z.exp().sum().backward()
+    return x.grad, len(log), without_detach(mode.seen), torch._C._len_torch_dispatch_stack()
+
+
+@kind
+def block_of_a_generator(block):
+    def steps():
+        with block():
+            yield leaf().exp()
+            yield leaf().exp()
+
+    for y in (made := steps()):
+        break
+    with Operators() as mode:
+        made.close()
+        z = y.sum()
+    return z, mode.seen
+
+
+@kind
+def backward_outside(block):
+    x, weight, extra = leaf(), nn.Parameter(torch.randn(4)), leaf() * 1
+    weight.main_grad, extra.factor = torch.zeros(4), 3
+    before = x.tanh().sum()
+    with block():
+        y = Scale.apply(x, weight, extra)[0].exp().sum()
+        before.backward()
+    y.backward()
+    return x.grad, weight.main_grad
+
+
+@kind
+def block_inside_a_hook(block):
+    x, log = leaf(), []
+
+    def hook(gradient):
+        with block():
+            log.append(gradient.exp().sum())
+            return gradient * 2
+
+    (y := x * 2).register_hook(hook)
+    x.register_post_accumulate_grad_hook(lambda x: block().__enter__() or log.append(x.grad.sum()))
+    y.exp().sum().backward()
+    return x.grad, log
+
+
+@kind
+def block_inside_a_checkpoint(block):
+    model = layers()
+
+    def run(x):
+        with block():
+            return model(x)
+
+    x = matrix().requires_grad_()
+    both = [checkpoint(run, x, use_reentrant=way) for way in (True, False)]
+    return gradients(model, (both[0] * both[1]).sum()), x.grad
+
+
+@kind
+def block_inside_compiled_code(block):
+    def run(x):
+        y = x.sin()
+        with block():
+            y = y.cos()
+        return y + 1
+
+    torch._dynamo.reset()
+    return torch.compile(run, backend="eager")(torch.ones(3))
+
+
+@kind
+def block_of_another_thread(block):
+    results = []
+
+    def work():
+        with block():
+            x = torch.ones(3, requires_grad=True)
+            x.exp().sum().backward()
+            results.append(x.grad)
+
+    with block():
+        other = threading.Thread(target=work)
+        other.start()
+        other.join()
+        results.append(leaf().exp())
+    return results
+
+
+@kind
+def alarm(block):
+    def stop(number, frame):
+        raise TimeoutError("too late")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        x = torch.ones(2)
+        with block():
+            while True:  # raises
+                x = x + 1
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
