@@ -310,7 +310,7 @@ def torchrun_outputs(request) -> dict[str, str]:
 
 
 def forms_a_group(path) -> bool:
-    """Whether the process group at its end is one of its own: its store is gone by then."""
+    """Return whether a program makes its own process group, whose store ends with it."""
     return any(call in path.read_text() for call in ("Crew(", "init_process_group("))
 
 
